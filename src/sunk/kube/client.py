@@ -1,0 +1,243 @@
+"""Typed requests to one API server, each with an end in time.
+
+The client neither retries nor caches: what is safe to repeat is known where the request is made. Every method raises
+what `sunk.kube.errors` holds and nothing else. Bodies are what msgspec can encode: dicts, Structs, `msgspec.Raw`.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Any, Final, Generic, Self
+from urllib.parse import urlencode
+
+import aiohttp
+from msgspec import Raw, Struct, ValidationError, field, json
+from yarl import URL
+
+from sunk.kube.access import Access
+from sunk.kube.credentials import AccessError
+from sunk.kube.errors import Gone, Unreachable, Unreadable, refusal
+from sunk.kube.patch import Apply, Body, Patch
+from sunk.kube.resource import R, Resource
+
+PAGE: Final = 500
+"""Objects per page of a list: small enough that decoding one does not hold up the loop."""
+
+_LOST: Final = (aiohttp.ClientError, OSError, TimeoutError, AccessError)
+_OK: Final = 300
+_UNAUTHORIZED: Final = 401
+
+
+class Scope(Struct, frozen=True):
+    """Which objects of a resource: of one namespace or all, by label and field selectors as kubectl writes them."""
+
+    namespace: str = ""
+    labels: str = ""
+    fields: str = ""
+
+    def query(self) -> dict[str, str]:
+        chosen = {"labelSelector": self.labels, "fieldSelector": self.fields}
+        return {name: value for name, value in chosen.items() if value}
+
+
+class Preconditions(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What a delete was decided on: it meets that object, that version, or nothing."""
+
+    uid: str | None = None
+    resource_version: str | None = None
+
+
+class Deletion(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """How to delete. `grace_period_seconds=0` means: now, without asking the kubelet."""
+
+    grace_period_seconds: int | None = None
+    preconditions: Preconditions | None = None
+    propagation_policy: str | None = None
+
+
+EVERYWHERE: Final = Scope()
+PLAINLY: Final = Deletion()
+
+
+class _ListMeta(Struct, rename="camel"):
+    resource_version: str = ""
+    more: str = field(name="continue", default="")
+
+
+class Page(Struct):
+    """A part of a list, its items not yet decoded: one that does not fit its record must not spoil the others."""
+
+    metadata: _ListMeta
+    items: tuple[Raw, ...] | None = None
+
+
+class Listing(Struct, Generic[R], frozen=True):
+    """Objects as they all were at one resourceVersion."""
+
+    items: tuple[R, ...]
+    resource_version: str
+
+
+class Client:
+    """One session with one API server; use it as an async context manager, or call `close`."""
+
+    def __init__(self, access: Access, *, timeout: float = 30.0, connections: int = 64) -> None:
+        self._access = access
+        # Proxies are left alone (trust_env is off), and cookies have no business here.
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=connections, ssl=access.tls or True),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=timeout),
+            headers={"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "sunk"},
+        )
+        self._decoders: dict[type[Any], json.Decoder[Any]] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self._session.close()
+
+    async def get(self, resource: Resource[R], name: str, *, namespace: str = "", subresource: str = "") -> R:
+        path = resource.path(namespace, name, subresource=subresource)
+        return self.decode(resource, await self.request("GET", path))
+
+    async def list(self, resource: Resource[R], scope: Scope = EVERYWHERE) -> Listing[R]:
+        """Read all objects as they were at one moment. One that does not fit its record is an error here."""
+        try:
+            return await self._list(resource, scope, limit=PAGE)
+        except Gone:  # the server forgot that moment before the last page was read
+            return await self._list(resource, scope, limit=0)
+
+    async def _list(self, resource: Resource[R], scope: Scope, *, limit: int) -> Listing[R]:
+        items: list[R] = []
+        version = ""
+        async for page in self.pages(resource, scope, limit=limit):
+            items.extend(self.decode(resource, item) for item in page.items or ())
+            version = page.metadata.resource_version
+        return Listing(tuple(items), version)
+
+    async def pages(self, resource: Resource[Any], scope: Scope, *, limit: int = PAGE) -> AsyncIterator[Page]:
+        """Read a list in pages; a limit of 0 means one page. Gone may be raised between two of them."""
+        path, query = resource.path(scope.namespace), scope.query() | {"limit": str(limit)}
+        decode = self._decoder(Page).decode
+        while True:
+            page: Page = decode(await self.request("GET", path, query=query))
+            yield page
+            if not page.metadata.more:
+                return
+            query["continue"] = page.metadata.more
+
+    async def create(self, resource: Resource[R], body: Body | Raw, *, namespace: str = "") -> R:
+        return self.decode(resource, await self.request("POST", resource.path(namespace), body=body))
+
+    async def post(self, path: str, body: Body | Raw) -> bytes:
+        """Post to a subresource that answers with something else than the object: binding, eviction, token."""
+        return await self.request("POST", path, body=body)
+
+    async def replace(
+        self, resource: Resource[R], name: str, body: Body | Raw, *, namespace: str = "", subresource: str = ""
+    ) -> R:
+        """Write the whole object. A resourceVersion in its metadata makes this depend on what was read."""
+        path = resource.path(namespace, name, subresource=subresource)
+        return self.decode(resource, await self.request("PUT", path, body=body))
+
+    async def patch(
+        self, resource: Resource[R], name: str, patch: Patch, *, namespace: str = "", subresource: str = ""
+    ) -> R:
+        path = resource.path(namespace, name, subresource=subresource)
+        query = {"fieldManager": patch.manager, "force": str(patch.force).lower()} if isinstance(patch, Apply) else {}
+        reply = await self.request("PATCH", path, body=patch.body, query=query, media=patch.media)
+        return self.decode(resource, reply)
+
+    async def delete(
+        self,
+        resource: Resource[R],
+        name: str,
+        how: Deletion = Deletion(),
+        *,
+        namespace: str = "",  # noqa: B008
+    ) -> None:
+        """Ask for the end of an object, which finalizers and a grace period may put off."""
+        await self.request("DELETE", resource.path(namespace, name), body=how)
+
+    async def delete_all(self, resource: Resource[R], scope: Scope, how: Deletion = PLAINLY) -> None:
+        """Delete a whole selection by one request; an empty selector would mean everything and is refused."""
+        query = scope.query()
+        if not query:
+            raise ValueError(f"delete_all of {resource.plural} without a selector: give labels or fields")
+        await self.request("DELETE", resource.path(scope.namespace), query=query, body=how)
+
+    def decode(self, resource: Resource[R], body: bytes | Raw) -> R:
+        try:
+            record: R = self._decoder(resource.record).decode(body)
+        except ValidationError as error:
+            raise Unreadable(f"{resource.plural}: an object does not fit its record: {error}") from error
+        return record
+
+    def _decoder(self, kind: type[Any]) -> json.Decoder[Any]:
+        if kind not in self._decoders:
+            self._decoders[kind] = json.Decoder(kind)
+        return self._decoders[kind]
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Any = None,
+        media: str = "application/json",
+    ) -> bytes:
+        """Send one request and return the body of the answer; all else goes through here."""
+        data = None if body is None else json.encode(body)
+        try:
+            async with self._send(method, path, query, data=data, headers={"Content-Type": media}) as reply:
+                return await reply.read()
+        except _LOST as error:
+            raise self._lost(error, asked=f"{method} {path}") from error
+
+    @asynccontextmanager
+    async def stream(self, path: str, query: Mapping[str, str]) -> AsyncIterator[aiohttp.StreamReader]:
+        """Open an answer without an end. The total time is not bounded; whoever reads bounds the silence."""
+        limit = aiohttp.ClientTimeout(total=None, sock_connect=self._session.timeout.total)
+        try:
+            async with self._send("GET", path, query, timeout=limit) as reply:
+                yield reply.content
+        except _LOST as error:
+            raise self._lost(error, asked=f"GET {path}") from error
+
+    @asynccontextmanager
+    async def _send(
+        self, method: str, path: str, query: Mapping[str, str] | None, **options: Any
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        url = URL(self._access.server + path + (f"?{urlencode(query)}" if query else ""), encoded=True)
+        options["headers"] = dict(options.get("headers", ()))
+        options["server_hostname"] = self._access.server_name
+        for last in (False, True):
+            options["headers"] |= self._authorization()
+            async with self._session.request(method, url, **options) as reply:
+                if reply.status < _OK:
+                    yield reply
+                    return
+                # A token may have been renewed since it was read: once more with a fresh one, if there is one.
+                if last or reply.status != _UNAUTHORIZED or not self._access.credentials.refused():
+                    wait = reply.headers.get("Retry-After", "")
+                    asked = f"{method} {path}"
+                    raise refusal(await reply.read(), code=reply.status, asked=asked, retry_after=wait)
+
+    def _authorization(self) -> dict[str, str]:
+        value = self._access.credentials.authorization()
+        return {"Authorization": value} if value else {}
+
+    def _lost(self, error: Exception, *, asked: str) -> Unreachable:
+        found = "no answer in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
+        advice = "see that the API server runs and that the address is right"
+        if isinstance(error, aiohttp.ClientConnectorCertificateError):
+            advice = "give the CA that signed the API server's certificate"
+        return Unreachable(f"{asked} at {self._access.server}: {found}: {advice}")

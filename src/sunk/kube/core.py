@@ -1,0 +1,203 @@
+"""Kubernetes' own resources, as far as somebody here reads them. A field is added when it gets a reader."""
+
+from datetime import datetime
+from typing import Final
+
+from msgspec import Struct, field
+
+from sunk.kube.resource import Record, Resource
+
+
+class Condition(Struct, frozen=True, gc=False, rename="camel"):
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    last_transition_time: datetime | None = None
+
+
+def condition(conditions: tuple[Condition, ...], kind: str) -> Condition | None:
+    return next((one for one in conditions if one.type == kind), None)
+
+
+class Toleration(Struct, frozen=True, gc=False, rename="camel"):
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+    toleration_seconds: int | None = None
+
+
+class Taint(Struct, frozen=True, gc=False):
+    key: str
+    effect: str
+    value: str = ""
+
+
+class Container(Struct, frozen=True, gc=False):
+    name: str
+    image: str = ""
+
+
+class PodSpec(Struct, frozen=True, gc=False, rename="camel"):
+    node_name: str = ""
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    restart_policy: str = "Always"
+    host_network: bool = False
+
+
+class Running(Struct, frozen=True, gc=False, rename="camel"):
+    started_at: datetime | None = None
+
+
+class Terminated(Struct, frozen=True, gc=False, rename="camel"):
+    exit_code: int = 0
+    reason: str = ""
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+
+
+class ContainerState(Struct, frozen=True, gc=False):
+    running: Running | None = None
+    terminated: Terminated | None = None
+
+
+class ContainerStatus(Struct, frozen=True, gc=False, rename="camel"):
+    name: str
+    ready: bool = False
+    restart_count: int = 0
+    state: ContainerState = ContainerState()
+
+
+class PodStatus(Struct, frozen=True, gc=False, rename="camel"):
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    conditions: tuple[Condition, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    pod_ip: str = field(name="podIP", default="")
+    host_ip: str = field(name="hostIP", default="")
+    start_time: datetime | None = None
+
+
+class Pod(Record, frozen=True, gc=False, rename="camel"):
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+
+class NodeSpec(Struct, frozen=True, gc=False, rename="camel"):
+    unschedulable: bool = False
+    taints: tuple[Taint, ...] = ()
+
+
+class NodeAddress(Struct, frozen=True, gc=False):
+    type: str
+    address: str
+
+
+class NodeStatus(Struct, frozen=True, gc=False, rename="camel"):
+    addresses: tuple[NodeAddress, ...] = ()
+    capacity: dict[str, str] = field(default_factory=dict)
+    allocatable: dict[str, str] = field(default_factory=dict)
+    conditions: tuple[Condition, ...] = ()
+
+
+class Node(Record, frozen=True, gc=False, rename="camel"):
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+
+class LeaseSpec(Struct, frozen=True, gc=False, rename="camel"):
+    holder_identity: str = ""
+    lease_duration_seconds: int = 0
+    renew_time: datetime | None = None
+    lease_transitions: int = 0
+
+
+class Lease(Record, frozen=True, gc=False, rename="camel"):
+    spec: LeaseSpec = LeaseSpec()
+
+
+class NamespaceStatus(Struct, frozen=True, gc=False):
+    phase: str = ""
+
+
+class Namespace(Record, frozen=True, gc=False):
+    status: NamespaceStatus = NamespaceStatus()
+
+
+class ServiceSpec(Struct, frozen=True, gc=False, rename="camel"):
+    type: str = "ClusterIP"
+    cluster_ip: str = field(name="clusterIP", default="")
+    load_balancer_class: str = ""
+
+
+class Ingress(Struct, frozen=True, gc=False):
+    ip: str = ""
+
+
+class LoadBalancer(Struct, frozen=True, gc=False):
+    ingress: tuple[Ingress, ...] = ()
+
+
+class ServiceStatus(Struct, frozen=True, gc=False, rename="camel"):
+    load_balancer: LoadBalancer = LoadBalancer()
+
+
+class Service(Record, frozen=True, gc=False):
+    spec: ServiceSpec = ServiceSpec()
+    status: ServiceStatus = ServiceStatus()
+
+
+class VolumeRequests(Struct, frozen=True, gc=False):
+    requests: dict[str, str] = field(default_factory=dict)
+
+
+class PersistentVolumeClaimSpec(Struct, frozen=True, gc=False, rename="camel"):
+    access_modes: tuple[str, ...] = ()
+    resources: VolumeRequests = VolumeRequests()
+    storage_class_name: str | None = None
+    volume_name: str = ""
+    volume_mode: str = "Filesystem"
+
+
+class Phase(Struct, frozen=True, gc=False):
+    phase: str = ""
+
+
+class PersistentVolumeClaim(Record, frozen=True, gc=False):
+    spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
+    status: Phase = Phase()
+
+
+class ObjectReference(Struct, frozen=True, gc=False):
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class PersistentVolumeSpec(Struct, frozen=True, gc=False, rename="camel"):
+    claim_ref: ObjectReference | None = None
+    storage_class_name: str = ""
+    persistent_volume_reclaim_policy: str = ""
+
+
+class PersistentVolume(Record, frozen=True, gc=False):
+    spec: PersistentVolumeSpec = PersistentVolumeSpec()
+    status: Phase = Phase()
+
+
+class ConfigMap(Record, frozen=True, gc=False):
+    data: dict[str, str] = field(default_factory=dict)
+
+
+PODS: Final = Resource(Pod, version="v1", plural="pods")
+NODES: Final = Resource(Node, version="v1", plural="nodes", namespaced=False)
+LEASES: Final = Resource(Lease, version="v1", plural="leases", group="coordination.k8s.io")
+NAMESPACES: Final = Resource(Namespace, version="v1", plural="namespaces", namespaced=False)
+SERVICES: Final = Resource(Service, version="v1", plural="services")
+CLAIMS: Final = Resource(PersistentVolumeClaim, version="v1", plural="persistentvolumeclaims")
+VOLUMES: Final = Resource(PersistentVolume, version="v1", plural="persistentvolumes", namespaced=False)
+CONFIG_MAPS: Final = Resource(ConfigMap, version="v1", plural="configmaps")

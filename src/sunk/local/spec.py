@@ -1,0 +1,86 @@
+"""What a local cluster should look like: its name and its nodes, from the command line or from a nodes.yaml."""
+
+import re
+from pathlib import Path
+
+import msgspec
+import yaml
+
+from sunk.local.network import MOST_NODES
+from sunk.model.refusal import Refusal
+
+DEFAULT_NAME = "sunk"
+DEFAULT_NODES = 3
+NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,28}[a-z0-9])?")
+
+
+class Taint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A taint as Kubernetes writes it."""
+
+    key: str
+    effect: str
+    value: str = ""
+
+
+class Node(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One node: a name, and what Kubernetes should believe about it."""
+
+    name: str
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    resources: dict[str, str | int] = msgspec.field(default_factory=dict)
+    """Extended resources that no device stands behind, such as `nvidia.com/gpu: 8`."""
+
+
+class NodesFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The contents of a nodes.yaml."""
+
+    nodes: tuple[Node, ...]
+
+
+class Spec(msgspec.Struct, frozen=True):
+    """What `up` was asked for. A cluster without nodes is a bare API."""
+
+    name: str
+    nodes: tuple[Node, ...]
+
+    @property
+    def node_names(self) -> tuple[str, ...]:
+        return tuple(node.name for node in self.nodes)
+
+
+def plain(name: str, *, count: int) -> Spec:
+    if not 1 <= count <= MOST_NODES:
+        raise Refusal(f"--nodes {count}: a local cluster has 1 to {MOST_NODES} nodes. For none, use --api-only.")
+    return checked(Spec(name=name, nodes=tuple(Node(name=f"node-{index}") for index in range(1, count + 1))))
+
+
+def from_file(name: str, *, file: Path) -> Spec:
+    """Read a nodes.yaml. Every fault is said with the path inside the file at which it stands."""
+    try:
+        content = yaml.safe_load(file.read_text())
+        found = msgspec.convert(content, type=NodesFile)
+    except OSError as unreadable:
+        raise Refusal(f"{file} cannot be read: {unreadable.strerror}.") from unreadable
+    except yaml.YAMLError as wrong:
+        raise Refusal(f"{file} is no YAML: {wrong}") from wrong
+    except msgspec.ValidationError as wrong:
+        raise Refusal(
+            f"{file}: {wrong}. A node has a name and may have labels, taints (key, effect, value) and resources."
+        ) from wrong
+    return checked(Spec(name=name, nodes=found.nodes))
+
+
+def checked(spec: Spec) -> Spec:
+    """Names become host names, control groups and namespaces: only what is good for all of them passes."""
+    for kind, name in (("cluster", spec.name), *(("node", each) for each in spec.node_names)):
+        if not NAME.fullmatch(name):
+            raise Refusal(
+                f"«{name}» is no name for a {kind}: use up to 30 small letters, digits and dashes, "
+                "beginning and ending with a letter or digit."
+            )
+    if twice := next((name for name in spec.node_names if spec.node_names.count(name) > 1), None):
+        raise Refusal(f"two nodes are called «{twice}». Give each a name of its own.")
+    if len(spec.nodes) > MOST_NODES:
+        raise Refusal(f"{len(spec.nodes)} nodes are more than the {MOST_NODES} that one local cluster has room for.")
+    return spec

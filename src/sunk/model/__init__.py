@@ -1,0 +1,1 @@
+"""Names and pure rules. Nothing here reads or writes anything."""
