@@ -159,9 +159,9 @@ class Client:
         self,
         resource: Resource[R],
         name: str,
-        how: Deletion = Deletion(),
+        how: Deletion = PLAINLY,
         *,
-        namespace: str = "",  # noqa: B008
+        namespace: str = "",
     ) -> None:
         """Ask for the end of an object, which finalizers and a grace period may put off."""
         await self.request("DELETE", resource.path(namespace, name), body=how)

@@ -1,4 +1,4 @@
-"""Who we are to the API server, as far as it travels in a header. (A client certificate is part of the TLS context.)"""
+"""Who we are to the API server, as far as a header says it; a client certificate is part of the TLS context."""
 
 import asyncio
 from pathlib import Path

@@ -5,17 +5,12 @@ server ends it every few minutes, connections die without a word, the version on
 (410 Gone). Whoever keeps a copy of the objects must come out of all this with an equal copy, and must hear of
 deletions that took place while nobody listened.
 
-The design. One async iterator that never ends by itself, and speaks four words:
-
-- `Changed(object)`: this is how it looks now. Also said of objects that look as before, after a new list.
-- `Deleted(object)`: it is gone; this is how it looked last.
-- `Synced()`: everything that existed when the (new) list began has been said, and so have the deletions missed.
-- `Bookmark()`: nothing new, but the view is as of now. Freshness is the age of the last event of any kind.
-
-The first state comes as a streamed list (`sendInitialEvents`), which costs the server and us far less than a page of
-JSON at a time; a server that refuses it gets a paged list instead, from then on. An interrupted stream is resumed
-where it stood; if it cannot be, we list anew and say the difference. To say it, the iterator remembers the last record
-under each key. These are the very records that a store holds, so this costs a dict and not a second copy.
+The design. One async iterator that never ends by itself and speaks four words: `Changed`, `Deleted`, `Synced`,
+`Bookmark` (see `sunk.kube.view`). The first state comes as a streamed list (`sendInitialEvents`), which is far cheaper
+for the server and for us than whole pages; a server that does not know it gets a paged list instead, from then on. An
+interrupted stream is resumed where it stood; where it cannot be, we list anew and say the difference. To say it, the
+iterator remembers the last record under each key. These are the very records that a store holds, so this costs a dict
+and not a second copy.
 
 It is pulled, not pushed: no task, no buffer of our own. A slow consumer makes the server wait, at worst until the
 server hangs up, and then the stream is resumed. So no change is lost or overtaken, and memory is bounded. The timer
@@ -24,50 +19,36 @@ that notices a dead connection runs only while we wait for bytes, never while th
 An object that does not fit its record is skipped with a log line, and whatever was known under its key stays: what
 cannot be read is not gone.
 
-What was refused: aiohttp's `readline` (ends at 512 KiB; objects may have 3 MB), a queue between reader and consumer
-(loses the back-pressure), trust in `timeoutSeconds` alone (a half-open connection outlives it).
+What was refused: aiohttp's `readline` (ends at 512 KiB; an object may have 3 MB), a queue between reader and consumer
+(it loses the back-pressure), trust in `timeoutSeconds` alone (a half-open connection outlives it).
 """
 
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager
-from typing import Any, Final, Generic
+from typing import Final, Generic
 
-import aiohttp
-from msgspec import DecodeError, Raw, Struct, json
+from aiohttp import StreamReader
+from msgspec import Raw, Struct
 
 from sunk.kube.client import EVERYWHERE, PAGE, Client, Scope
-from sunk.kube.errors import ApiError, Gone, Invalid, KubeError, Status, Unreadable, from_status
-from sunk.kube.resource import Key, R, Record, Resource
+from sunk.kube.errors import ApiError, Gone, KubeError, TooManyRequests, Unreachable, Unreadable
+from sunk.kube.frames import Frame, Lines, bare, ends_initial_list, error, frame
+from sunk.kube.resource import R, Record, Resource
+from sunk.kube.view import Bookmark, Event, View
 
 log = logging.getLogger(__name__)
 
-
-class Changed(Struct, Generic[R], frozen=True, gc=False):
-    object: R
-
-
-class Deleted(Struct, Generic[R], frozen=True, gc=False):
-    object: R
-
-
-class Synced(Struct, frozen=True, gc=False):
-    pass
-
-
-class Bookmark(Struct, frozen=True, gc=False):
-    pass
-
-
-Event = Changed[R] | Deleted[R] | Synced | Bookmark
+_NO_STREAMED_LISTS: Final = (400, 422)
 
 
 class Pace(Struct, frozen=True):
     """How patient a watch is, in seconds. The server sends a bookmark about once a minute."""
 
     silence: float = 90.0
+    listing: float = 60.0
     lifetime: float = 420.0
     first_delay: float = 0.2
     longest_delay: float = 10.0
@@ -80,18 +61,13 @@ USUAL: Final = Pace()
 async def watch(
     client: Client, resource: Resource[R], scope: Scope = EVERYWHERE, *, pace: Pace = USUAL
 ) -> AsyncIterator[AsyncIterator[Event[R]]]:
-    """Open a watch; leaving the block ends its connection, whatever the reader was doing."""
+    """Open a watch; leaving the block ends its connection, whatever its reader was doing."""
     async with aclosing(_Watch(client, resource, scope, pace=pace).events()) as events:
         yield events
 
 
-class _Frame(Struct):
-    type: str
-    object: Raw
-
-
-class _Stale(Exception):
-    """The stream cannot be resumed: list anew."""
+class _NoStreamedList(KubeError):  # noqa: N818 - named as in sunk.kube.errors
+    """The server does not stream lists, or does not say where one ends."""
 
 
 class _Watch(Generic[R]):
@@ -101,34 +77,151 @@ class _Watch(Generic[R]):
         self._scope = scope
         self._pace = pace
         self._path = resource.path(scope.namespace)
-        self._known: dict[Key, R] = {}
-        self._version = ""  # where to resume; empty means: list
+        self._view: View[R] = View()
+        self._version = ""  # where to resume; empty: nowhere, so list
         self._streams_lists = True
+        self._listed_by = 0.0
         self._delay = pace.first_delay
 
-    async def events(self) -> AsyncIterator[Event[R]]:
+    async def events(self) -> AsyncGenerator[Event[R]]:
         while True:
             try:
-                async for event in self._round():
-                    self._delay = self._pace.first_delay
-                    yield event
-            except (Gone, _Stale) as error:
-                log.info("%s: %s; listing anew", self._path, error)
+                async with aclosing(self._round()) as events:
+                    async for event in events:
+                        self._delay = self._pace.first_delay
+                        yield event
+            except _NoStreamedList as refused:
+                log.info("%s: %s; reading pages from now on", self._path, refused)
+                self._streams_lists = False
+            except Gone as gone:
+                log.info("%s: listing anew: %s", self._path, gone.message)
                 self._version = ""
-            except KubeError as error:
-                await self._back_off(error)
+            except KubeError as trouble:
+                await self._back_off(trouble)
 
-    async def _round(self) -> AsyncIterator[Event[R]]:
-        """Do one request's worth: a list, or a stream up to its end."""
-        if not self._version and not self._streams_lists:
-            async for event in self._paged():
-                yield event
-            return
+    def _round(self) -> AsyncGenerator[Event[R]]:
+        """Do one request's worth: a list, a stream up to its end, or a stream that begins with a list."""
+        if not self._version:
+            self._view.begin()
+            self._listed_by = asyncio.get_running_loop().time() + self._pace.listing
+            if not self._streams_lists:
+                return self._paged()
+        return self._streamed()
+
+    async def _paged(self) -> AsyncGenerator[Event[R]]:
+        version, limit = "", PAGE
+        while not version:
+            try:
+                async for page in self._client.pages(self._resource, self._scope, limit=limit):
+                    for item in page.items or ():
+                        for event in self._change(item):
+                            yield event
+                    version = page.metadata.resource_version
+            except Gone:  # the list grew too old between two pages; without pages it cannot
+                if not limit:
+                    raise
+                version, limit = "", 0
+        for event in self._view.end():
+            yield event
+        self._version = version
+
+    async def _streamed(self) -> AsyncGenerator[Event[R]]:
+        heard = False
+        async with self._open() as content:
+            lines = Lines()
+            while chunk := await self._read(content):
+                for line in lines.feed(chunk):
+                    heard = True
+                    for event in self._take(frame(line)):
+                        yield event
+        if not heard or not self._version:
+            # A stream that ends before it began would otherwise be opened again at once, and again.
+            raise Unreachable(f"GET {self._path}: the server ended the watch before it said anything")
+
+    @asynccontextmanager
+    async def _open(self) -> AsyncIterator[StreamReader]:
+        seconds = round(self._pace.lifetime * random.uniform(0.75, 1.25))  # noqa: S311 - no secret
+        query = self._scope.query() | {"watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": str(seconds)}
+        if self._version:
+            query |= {"resourceVersion": self._version}
+        else:
+            query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
         try:
-            async for event in self._streamed(listing=not self._version):
-                yield event
-        except (Invalid, ApiError) as error:
-            if self._version or error.status not in _REFUSED:
+            async with self._client.stream(self._path, query) as content:
+                yield content
+        except ApiError as refused:
+            if self._version or refused.status not in _NO_STREAMED_LISTS:
                 raise
-            log.info("%s: this server streams no lists (%s); reading pages", self._path, error.message)
-            self._streams_lists = False
+            raise _NoStreamedList(refused.message) from refused
+
+    async def _read(self, content: StreamReader) -> bytes:
+        now = asyncio.get_running_loop().time()
+        limit = self._pace.silence if self._version else self._listed_by - now
+        try:
+            async with asyncio.timeout(limit):
+                return await content.readany()
+        except TimeoutError:
+            if self._version:
+                raise Unreachable(f"GET {self._path}: not a word for {limit:.0f} s; connecting anew") from None
+            raise _NoStreamedList(f"no end of the streamed list within {self._pace.listing:.0f} s") from None
+
+    def _take(self, one: Frame) -> Iterator[Event[R]]:
+        match one.type:
+            case "BOOKMARK":
+                yield from self._bookmark(one.object)
+            case "DELETED":
+                yield from self._deletion(one.object)
+            case "ERROR":
+                self._version = ""  # whatever it is, resuming at the same place would meet it again
+                raise error(one.object, asked=f"WATCH {self._path}")
+            case _:
+                yield from self._change(one.object)
+
+    def _bookmark(self, item: Raw) -> Iterator[Event[R]]:
+        mark = bare(item)
+        if mark is None:
+            return
+        if not self._version and ends_initial_list(mark):
+            yield from self._view.end()
+            self._version = mark.metadata.resource_version
+        elif self._version:
+            self._advance(mark)
+            yield Bookmark()
+
+    def _change(self, item: Raw) -> Iterator[Event[R]]:
+        record = self._decode(item)
+        if record is not None:
+            self._advance(record)
+            yield from self._view.change(record)
+        elif (odd := bare(item)) is not None:
+            self._advance(odd)
+            self._view.keep(odd.key)
+
+    def _deletion(self, item: Raw) -> Iterator[Event[R]]:
+        record = self._decode(item)
+        if record is not None:
+            self._advance(record)
+            yield from self._view.delete(record)
+        elif (odd := bare(item)) is not None:
+            self._advance(odd)
+            yield from self._view.drop(odd.key)
+
+    def _advance(self, record: Record) -> None:
+        # During a streamed list objects come in no order of versions: only its end says where to resume.
+        if self._version:
+            self._version = record.metadata.resource_version
+
+    def _decode(self, item: Raw) -> R | None:
+        try:
+            return self._client.decode(self._resource, item)
+        except Unreadable as odd:
+            named = bare(item)
+            log.error("%s: skipped %s: %s", self._path, named.key if named else "an object without a name", odd)  # noqa: TRY400 - the traceback would say nothing more
+            return None
+
+    async def _back_off(self, trouble: KubeError) -> None:
+        asked = trouble.retry_after if isinstance(trouble, TooManyRequests) else 0.0
+        wait = max(asked, self._delay * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
+        log.warning("%s; watching again in %.1f s", trouble, wait)
+        self._delay = min(self._delay * 2, self._pace.longest_delay)
+        await asyncio.sleep(wait)

@@ -7,7 +7,8 @@ can own, made or half made, and removes it. Neither trusts the other to have com
 import os
 import shutil
 import ssl
-from collections.abc import Sequence
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from http import HTTPStatus
 from pathlib import Path
@@ -20,9 +21,10 @@ from sunk.local.control import ControlPlane
 from sunk.local.network import API_PORT, Network
 from sunk.local.node import Machine
 from sunk.local.parts import Parts
-from sunk.local.process import Home, dead, running, start, wait
+from sunk.local.process import Daemon, Home, dead, running, start, wait
 from sunk.local.progress import step
 from sunk.local.spec import Spec
+from sunk.local.stock import Stock
 from sunk.model.refusal import Refusal
 
 API_PATIENCE = 60.0
@@ -34,6 +36,7 @@ class Cluster(msgspec.Struct, frozen=True):
 
     spec: Spec
     network: Network
+    images: tuple[str, ...] = ()
     complete: bool = False
 
     @property
@@ -51,6 +54,10 @@ class Cluster(msgspec.Struct, frozen=True):
     @property
     def kubeconfig(self) -> Path:
         return self.folder / "pki" / "admin.kubeconfig"
+
+    @property
+    def server(self) -> str:
+        return f"https://{self.network.api}:{API_PORT}"
 
     @property
     def machines(self) -> tuple[Machine, ...]:
@@ -86,7 +93,22 @@ def healthy(cluster: Cluster) -> bool:
     return cluster.complete and not dead(cluster.home) and bool(running(cluster.home))
 
 
-def up(spec: Spec, *, parts: Parts, images: Sequence[Path], subnet: str | None = None) -> Cluster:
+def running_one(name: str) -> Cluster:
+    """The cluster of that name, or a sentence that says what there is instead."""
+    require(name)
+    found = find(name)
+    if found is None or not healthy(found):
+        raise Refusal(f"cluster {name} is not whole. See `sunk local status`; `sunk local down` clears it away.")
+    return found
+
+
+def require(name: str) -> None:
+    if not exists(name):
+        others = f"These are: {', '.join(names())}." if names() else "None is; `sunk local up` starts one."
+        raise Refusal(f"no cluster called {name} is up. {others}")
+
+
+def up(spec: Spec, *, stock: Stock, subnet: str | None = None) -> Cluster:
     """Start a cluster. Whatever stops it half-way, also a key press, takes back what was made so far."""
     require_root()
     if (standing := find(spec.name)) and healthy(standing):
@@ -98,10 +120,10 @@ def up(spec: Spec, *, parts: Parts, images: Sequence[Path], subnet: str | None =
         with step(f"Clear the remains of an earlier {spec.name}"):
             remove(spec.name)
     plan = Network(cluster=spec.name, block=networks.choose_block(subnet))
-    cluster = Cluster(spec=spec, network=plan)
+    cluster = Cluster(spec=spec, network=plan, images=stock.images)
     try:
         _write(cluster)
-        _start(cluster, parts=parts, images=images)
+        _start(cluster, stock=stock)
     except BaseException:
         with step("Take back what was started"):
             remove(spec.name)
@@ -113,9 +135,7 @@ def up(spec: Spec, *, parts: Parts, images: Sequence[Path], subnet: str | None =
 
 def down(name: str) -> None:
     require_root()
-    if not exists(name):
-        others = f"These are: {', '.join(names())}." if names() else "None is."
-        raise Refusal(f"no cluster called {name} is up. {others}")
+    require(name)
     remove(name)
 
 
@@ -123,11 +143,20 @@ def exists(name: str) -> bool:
     return (paths.clusters() / name).exists() or cgroups.exists(name) or bool(networks.namespaces(name))
 
 
+def load(cluster: Cluster, archive: Path) -> None:
+    """Put an image on every node of a running cluster."""
+    with ThreadPoolExecutor() as pool:
+        sockets = [machine.containerd_socket for machine in cluster.machines]
+        list(pool.map(lambda socket: seed.load(archive, socket=socket), sockets))
+
+
 def remove(name: str) -> None:
     """Remove everything a cluster of this name can own: processes first, since they hold all the rest."""
     cgroups.kill(name)
     networks.remove(name)
     folder = paths.clusters() / name
+    if mounted := mounts(folder):
+        raise Refusal(f"{mounted[0]} is mounted inside the cluster's folder. Unmount it, then repeat.")
     shutil.rmtree(folder, ignore_errors=True)
     if folder.exists():
         raise Refusal(f"{folder} cannot be removed whole. Look at what is mounted below it, then repeat.")
@@ -136,6 +165,12 @@ def remove(name: str) -> None:
         for path in nodes.OWN_FOLDERS:
             with suppress(OSError):
                 os.rmdir(path)  # noqa: PTH106 (only if empty, and only those that a node was laid over)
+
+
+def mounts(folder: Path) -> list[str]:
+    """Mount points below `folder`. Removing the folder must never reach through one into somebody's data."""
+    points = (line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines())
+    return [point for point in points if point.startswith(f"{folder}/")]
 
 
 def require_root() -> None:
@@ -151,14 +186,14 @@ def _write(cluster: Cluster) -> None:
     whole.replace(cluster.folder / "cluster.json")
 
 
-def _start(cluster: Cluster, *, parts: Parts, images: Sequence[Path]) -> None:
+def _start(cluster: Cluster, *, stock: Stock) -> None:
     with step("Start etcd, API server and controller-manager"):
-        _start_api(cluster, parts=parts)
+        _start_api(cluster, parts=stock.parts)
     if cluster.machines:
         with step("Lay out the nodes and their images"):
-            _lay_out(cluster, images=images)
+            _lay_out(cluster)
         with step(f"Start scheduler, DNS and {len(cluster.machines)} nodes"):
-            _start_nodes(cluster, parts=parts)
+            _start_nodes(cluster, parts=stock.parts)
 
 
 def _start_api(cluster: Cluster, *, parts: Parts) -> None:
@@ -182,9 +217,9 @@ def _answers(cluster: Cluster) -> bool:
         return False
 
 
-def _lay_out(cluster: Cluster, *, images: Sequence[Path]) -> None:
+def _lay_out(cluster: Cluster) -> None:
     networks.add_bridge(cluster.network, nodes=len(cluster.machines))
-    source = seed.template(images)
+    source = seed.template([Path(image) for image in cluster.images])
     for machine in cluster.machines:
         machine.folder.mkdir(parents=True)
         seed.plant(source, target=machine.containerd_root)
@@ -207,3 +242,15 @@ def _start_nodes(cluster: Cluster, *, parts: Parts) -> None:
         wait(machine.containerd_socket.exists, what=what, home=home, timeout=NODE_PATIENCE)
         start(nodes.kubelet(machine, parts=parts, mounts=mounts), home=home)
         start(nodes.proxy(machine, parts=parts, mounts=mounts), home=home)
+    start(_agent(cluster), home=home)
+    wait(settled(cluster).exists, what="a Ready state of every node", home=home, timeout=NODE_PATIENCE)
+
+
+def _agent(cluster: Cluster) -> Daemon:
+    command = (sys.executable, "-m", "sunk.local.agent", "--name", cluster.name)
+    return Daemon(name="agent", command=command, network=cluster.network.namespace)
+
+
+def settled(cluster: Cluster) -> Path:
+    """The file by which the agent says that all nodes are what they should be, and ready."""
+    return cluster.folder / "settled"

@@ -1,78 +1,143 @@
 """`sunk local …`: a whole cluster on this machine, from the command line."""
 
 import os
-import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from sunk.local.spec import DEFAULT_NAME, DEFAULT_NODES
+
+if TYPE_CHECKING:
+    from sunk.local.cluster import Cluster
 
 name_option = click.option("--name", default=DEFAULT_NAME, show_default=True, help="Which cluster, if you run several.")
 
 
 @click.group()
 def local() -> None:
-    """A real Kubernetes on this machine: one network namespace a node, real kubelets, real containers.
+    """A real Kubernetes on this machine: real kubelets, real containers, one network namespace a node.
 
     \b
-    sunk local up                       three nodes
-    sunk local exec -- kubectl get nodes
-    sunk local down
-    """
+      sunk local up                          three nodes, ready to use
+      sunk local exec -- kubectl get nodes
+      sunk local down                        and nothing of it stays
+    """  # noqa: D301 (click's mark for a paragraph that is not wrapped)
 
 
 @local.command()
 def build() -> None:
-    """Build what clusters are made of (Kubernetes, CoreDNS, images), where the cache does not have it yet."""
-    from sunk.local import parts
+    """Build what the cache lacks.
 
-    parts.build()
+    Kubernetes and CoreDNS from source, kubectl and helm, the container images.
+    """
+    from sunk.local import stock
+
+    stock.fill()
 
 
 @local.command()
 @name_option
-@click.option("--nodes", type=int, default=None, help=f"How many nodes.  [default: {DEFAULT_NODES}]")
-@click.option("--config", type=click.Path(path_type=Path), help="A nodes.yaml: names, labels, taints, resources.")
+@click.option("--nodes", type=int, help=f"How many nodes.  [default: {DEFAULT_NODES}]")
+@click.option("--config", type=click.Path(path_type=Path), help="A nodes.yaml with names, labels, taints, resources.")
 @click.option("--api-only", is_flag=True, help="Only etcd, API server and controller-manager; no nodes.")
 @click.option("--subnet", help="A private /16 for the cluster, such as 10.80.0.0/16. Chosen by itself if not given.")
-@click.option("--keep", is_flag=True, help="Do nothing if the cluster is up already, instead of refusing.")
-def up(*, name: str, nodes: int | None, config: Path | None, api_only: bool, subnet: str | None, keep: bool) -> None:
-    """Start a cluster and wait until it can be used."""
-    from sunk.local import cluster, parts
+@click.option("--keep", is_flag=True, help="Succeed if that cluster is up already, instead of refusing.")
+def up(  # noqa: PLR0913 (one argument an option)
+    *, name: str, nodes: int | None, config: Path | None, api_only: bool, subnet: str | None, keep: bool
+) -> None:
+    """Start a cluster and wait until it can be used.
 
-    del keep, config, nodes
-    from sunk.local import spec as specs
+    \b
+    A nodes.yaml looks like this; everything but the name may be left out:
+      nodes:
+        - name: gpu-1
+          labels: {gpu.nvidia.com/class: H100_NVLINK_80GB}
+          taints: [{key: dedicated, value: slurm, effect: NoSchedule}]
+          resources: {nvidia.com/gpu: 8}
+    """  # noqa: D301
+    from sunk.local import cluster, spec as specs, stock
 
-    spec = specs.checked(specs.Spec(name=name, nodes=())) if api_only else specs.plain(name, count=3)
-    from sunk.local import pause
+    spec = specs.chosen(name, count=nodes, file=config, api_only=api_only)
+    found = cluster.find(name)
+    if not (keep and found and cluster.healthy(found)):
+        cluster.require_root()
+        found = cluster.up(spec, stock=stock.fill(images=not api_only), subnet=subnet)
+    _say_what_next(found)
 
-    p = parts.build()
-    made = cluster.up(spec, parts=p, images=(pause.archive(p.pause),), subnet=subnet)
-    click.echo(made.kubeconfig)
+
+def _say_what_next(cluster: "Cluster") -> None:
+    which = "" if cluster.name == DEFAULT_NAME else f" --name {cluster.name}"
+    click.echo(f"Cluster {cluster.name} is up: {len(cluster.machines)} nodes, API at {cluster.server}. Next:")
+    click.echo(f"  sunk local exec{which} -- kubectl get nodes -o wide")
+    click.echo(f"  export KUBECONFIG=$(sunk local kubeconfig{which})")
+    click.echo(f"  sunk local down{which}")
 
 
 @local.command()
 @name_option
 def down(*, name: str) -> None:
-    """End a cluster and remove everything of it."""
+    """End a cluster and remove all of it.
+
+    Works as well on what an interrupted `up` or killed processes have left.
+    """
+    from sunk.local import cluster
+    from sunk.local.progress import step
+
+    cluster.require(name)
+    with step(f"End cluster {name}"):
+        cluster.down(name)
+
+
+@local.command()
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def status(*, as_json: bool) -> None:
+    """Show every cluster, and whether it runs."""
+    from sunk.local import status as statuses
+
+    click.echo(statuses.as_json() if as_json else statuses.as_text())
+
+
+@local.command()
+@name_option
+@click.argument("image")
+def load(*, name: str, image: str) -> None:
+    """Put an image on every node.
+
+    IMAGE is the path of an image archive, or the name of an image that was built here.
+    """
+    from sunk.local import cluster, stock
+
+    cluster.load(cluster.running_one(name), stock.archive(image))
+
+
+@local.command()
+@name_option
+def kubeconfig(*, name: str) -> None:
+    """Print the kubeconfig's path.
+
+    For a shell: export KUBECONFIG=$(sunk local kubeconfig)
+    """
     from sunk.local import cluster
 
-    cluster.down(name)
+    click.echo(cluster.running_one(name).kubeconfig)
 
 
-@local.command(context_settings={"ignore_unknown_options": True})
+@local.command(name="exec", context_settings={"ignore_unknown_options": True})
 @name_option
-@click.argument("command", nargs=-1, required=True)
-def exec(*, name: str, command: tuple[str, ...]) -> None:
-    """Run COMMAND with KUBECONFIG set, and with kubectl and helm in PATH."""
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def execute(*, name: str, command: tuple[str, ...]) -> None:
+    """Run a command on the cluster.
+
+    COMMAND gets KUBECONFIG set, and finds kubectl and helm in PATH.
+    """
     from sunk.local import cluster, parts
     from sunk.model.refusal import Refusal
 
-    found = cluster.find(name)
-    if found is None:
-        raise Refusal("no")
-    tools = parts.build()
+    found = cluster.running_one(name)
     os.environ["KUBECONFIG"] = str(found.kubeconfig)
-    os.environ["PATH"] = f"{tools.kubectl.parent}:{os.environ['PATH']}"
-    os.execvp(command[0], command)
+    os.environ["PATH"] = f"{parts.build().kubectl.parent}:{os.environ['PATH']}"
+    try:
+        os.execvp(command[0], command)  # noqa: S606 (the point of it)
+    except FileNotFoundError as missing:
+        raise Refusal(f"there is no program called {command[0]} in PATH.") from missing

@@ -1,6 +1,7 @@
 """The control plane of a local cluster: etcd, API server, controller-manager, scheduler and DNS."""
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -105,17 +106,17 @@ class ControlPlane(msgspec.Struct, frozen=True):
         return Daemon(name=name, command=(str(self.parts.kubernetes), name, *flags), network=self.network.namespace)
 
 
-def dns_objects(network: Network) -> list[dict[str, object]]:
+def dns_objects(network: Network) -> list[dict[str, Any]]:
     """The Service that Pods ask, with the control plane's DNS behind it: it runs beside the API server, not in Pods."""
     ports = [{"name": f"dns-{protocol.lower()}", "port": 53, "protocol": protocol} for protocol in ("UDP", "TCP")]
     name, namespace = "kube-dns", "kube-system"
-    service = {
+    service: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {"name": name, "namespace": namespace},
         "spec": {"clusterIP": network.dns_service, "ports": ports},
     }
-    endpoints = {
+    endpoints: dict[str, Any] = {
         "apiVersion": "discovery.k8s.io/v1",
         "kind": "EndpointSlice",
         "metadata": {"name": name, "namespace": namespace, "labels": {"kubernetes.io/service-name": name}},

@@ -189,10 +189,11 @@ def add_node(network: Network, *, name: str, index: int) -> None:
 
 def remove(cluster: str) -> None:
     """Remove every namespace and link of a cluster, whatever state they are in."""
-    for name in namespaces(cluster):
-        run(["ip", "netns", "delete", name])
+    # The link first: with its namespace it would vanish too, but at a moment of the kernel's own choosing.
     for name in links(cluster):
         run(["ip", "link", "delete", name])
+    for name in namespaces(cluster):
+        run(["ip", "netns", "delete", name])
 
 
 def namespaces(cluster: str) -> list[str]:

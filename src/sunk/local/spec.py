@@ -49,6 +49,17 @@ class Spec(msgspec.Struct, frozen=True):
         return tuple(node.name for node in self.nodes)
 
 
+def chosen(name: str, *, count: int | None, file: Path | None, api_only: bool) -> Spec:
+    """The spec that options of `up` ask for; at most one of them may speak about nodes."""
+    if (count is not None) + (file is not None) + api_only > 1:
+        raise Refusal("--nodes, --config and --api-only exclude each other: give one of them.")
+    if api_only:
+        return checked(Spec(name=name, nodes=()))
+    if file is not None:
+        return from_file(name, file=file)
+    return plain(name, count=DEFAULT_NODES if count is None else count)
+
+
 def plain(name: str, *, count: int) -> Spec:
     if not 1 <= count <= MOST_NODES:
         raise Refusal(f"--nodes {count}: a local cluster has 1 to {MOST_NODES} nodes. For none, use --api-only.")

@@ -1,0 +1,111 @@
+"""What the fake kubelet knows: Nodes of its fleet, Pods by Node, and what befell each Pod when. No I/O."""
+
+from ipaddress import IPv4Address
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from sunk.kube.core import Node, Pod
+from sunk.kube.resource import Key
+from sunk.local.fakekubelet.pods import ENDED, Host, Tale
+
+FIRST_ADDRESS: Final = int(IPv4Address("100.64.0.1"))
+LAST_ADDRESS: Final = int(IPv4Address("100.127.255.254"))
+
+
+class Known(Struct):
+    """A Pod as read last, with its tale."""
+
+    pod: Pod
+    tale: Tale
+
+
+class Memory:
+    """Takes in what was read, from a watch or as the answer to a write, whichever is newer."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, Node] = {}
+        self.pods: dict[Key, Known] = {}
+        self.by_node: dict[str, set[Key]] = {}
+        self._next_address = FIRST_ADDRESS
+
+    def see_node(self, node: Node) -> bool:
+        """Take in a Node; True if its Pods may be treated differently from now on."""
+        before = self.nodes.get(node.metadata.name)
+        if before is not None and _older(node, before):
+            return False
+        self.nodes[node.metadata.name] = node
+        return before is None or before.metadata.annotations != node.metadata.annotations
+
+    def see_pod(self, pod: Pod, *, clock: float) -> bool:
+        """Take in a Pod; False if something newer is known already."""
+        known = self.pods.get(pod.key)
+        if known is not None and known.pod.metadata.uid != pod.metadata.uid:
+            known = None
+        if known is not None and _older(pod, known.pod):
+            return False
+        before = known.pod if known else None
+        tale = known.tale if known else Tale(address=self._address(pod))
+        self.pods[pod.key] = Known(pod, _told(tale, before=before, pod=pod, clock=clock))
+        self.by_node.setdefault(pod.spec.node_name, set()).add(pod.key)
+        return True
+
+    def admit(self, key: Key, *, clock: float) -> None:
+        known = self.pods[key]
+        known.tale = replace(known.tale, admitted=clock)
+
+    def forget_node(self, name: str) -> None:
+        self.nodes.pop(name, None)
+
+    def forget_pod(self, pod: Pod) -> None:
+        """Drop a Pod, unless another of the same name has come in between."""
+        known = self.pods.get(pod.key)
+        if known is None or known.pod.metadata.uid != pod.metadata.uid:
+            return
+        del self.pods[pod.key]
+        self.by_node[pod.spec.node_name].discard(pod.key)
+
+    def host(self, name: str) -> Host | None:
+        """Return the Node as its Pods see it; None if it is not one of ours."""
+        node = self.nodes.get(name)
+        if node is None:
+            return None
+        address = next((one.address for one in node.status.addresses if one.type == "InternalIP"), "")
+        return Host(address=address, taints=node.spec.taints)
+
+    def _address(self, pod: Pod) -> str:
+        """Give each Pod an address of its own; after a restart, beyond all that are in use."""
+        if pod.status.pod_ip and not pod.spec.host_network:
+            taken = int(IPv4Address(pod.status.pod_ip))
+            if self._next_address <= taken < LAST_ADDRESS:
+                self._next_address = taken + 1
+            return pod.status.pod_ip
+        given, self._next_address = self._next_address, self._next_address + 1
+        if self._next_address > LAST_ADDRESS:
+            self._next_address = FIRST_ADDRESS
+        return str(IPv4Address(given))
+
+
+def _told(tale: Tale, *, before: Pod | None, pod: Pod, clock: float) -> Tale:
+    """Add to a Pod's tale what this new sight of it says: that it runs, ran anew, or is to go."""
+    if pod.status.phase == "Running" and (before is None or _runs(before) != _runs(pod)):
+        tale = replace(tale, started=clock)
+    doomed = pod.metadata.deletion_timestamp is not None
+    if doomed and (before is None or before.metadata.deletion_timestamp is None):
+        tale = replace(tale, doomed=clock)
+    return tale
+
+
+def _runs(pod: Pod) -> int:
+    """Count the starts of its containers."""
+    if pod.status.phase != "Running" and pod.status.phase not in ENDED:
+        return 0
+    return 1 + sum(one.restart_count for one in pod.status.container_statuses)
+
+
+def _older(one: Node | Pod, other: Node | Pod) -> bool:
+    """Compare versions. They are numbers in every API server there is, and by contract since Kubernetes 1.35."""
+    if one.metadata.uid != other.metadata.uid:
+        return False
+    return int(one.metadata.resource_version) < int(other.metadata.resource_version)

@@ -1,0 +1,57 @@
+"""What a fleet of fake Nodes looks like, and how its kubelet behaves unless told otherwise on the spot."""
+
+from typing import Final
+
+from msgspec import Struct, field
+
+from sunk.kube.core import Taint
+from sunk.local.fakekubelet.steering import Habits, key
+from sunk.model.refusal import Refusal
+
+FLEET: Final = key("fleet")
+"""The label that makes a Node ours: its value is the fleet's name. Nodes without it are never touched."""
+
+LOWS: Final = 250
+HIGHS: Final = 256
+SIZE: Final = {"cpu": "128", "memory": "1Ti", "ephemeral-storage": "1Ti", "pods": "250"}
+
+
+class Settings(Struct, frozen=True, forbid_unknown_fields=True):
+    """One fleet. Two fleets of different names live side by side on one API server.
+
+    `grace` is the controller-manager's `--node-monitor-grace-period` in seconds: leases are renewed well within it.
+    `keep` leaves Nodes and Pods as they are at the end, as a kubelet that dies does; else they are taken away.
+    """
+
+    nodes: int = 1
+    fleet: str = "fake"
+    address: str = "10.80.{high}.{low}"
+    labels: dict[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    resources: dict[str, str] = field(default_factory=dict)
+    habits: Habits = Habits()
+    grace: float = 50.0
+    workers: int = 16
+    keep: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.nodes <= LOWS * HIGHS:
+            raise Refusal(f"a fleet has 0 to {LOWS * HIGHS} Nodes, found {self.nodes}: start several fleets for more")
+        if self.nodes > 1 and self.address_of(0) == self.address_of(self.nodes - 1):
+            raise Refusal(f"the address «{self.address}» is the same for every Node: put {{high}} and {{low}} into it")
+
+    @property
+    def period(self) -> float:
+        """Seconds between two renewals of a lease. Each costs a write, so as few as leave time for a second try."""
+        return self.grace * 0.7
+
+    @property
+    def capacity(self) -> dict[str, str]:
+        return SIZE | self.resources
+
+    def name_of(self, number: int) -> str:
+        return f"{self.fleet}-{number:04}"
+
+    def address_of(self, number: int) -> str:
+        """Give every Node a pair of third and fourth octet of its own: Slurm names are made from these."""
+        return self.address.format(high=number // LOWS, low=number % LOWS + 1)

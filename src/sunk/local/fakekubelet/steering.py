@@ -1,0 +1,92 @@
+"""How a kubelet behaves towards one Pod: its settings, overridden on the Node, overridden on the Pod."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from sunk.kube.client import Client
+from sunk.kube.patch import Merge
+from sunk.kube.resource import R, Resource
+
+PREFIX: Final = "fake-kubelet.sunk/"
+_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|)")
+
+
+class Habits(Struct, frozen=True):
+    """Seconds, and what goes wrong. `exit_after` counts from the start of the container."""
+
+    start_after: float = 0.0
+    stop_after: float = 0.0
+    exit_after: float | None = None
+    exit_code: int = 0
+    refuse: str = ""
+    ready: bool = True
+    silent: bool = False
+
+
+class BadAnnotation(ValueError):  # noqa: N818 - the word says it
+    """A wish that cannot be understood. Better a Pod that is refused loudly than a test that waits for nothing."""
+
+
+def key(wish: str) -> str:
+    """Spell a wish as annotation key: `start_after` is `fake-kubelet.sunk/start-after`."""
+    return PREFIX + wish.replace("_", "-")
+
+
+def annotations(**wishes: str | None) -> dict[str, str | None]:
+    """Spell several; `None` takes a wish back when used in a patch."""
+    return {key(name): value for name, value in wishes.items()}
+
+
+async def steer(client: Client, resource: Resource[R], name: str, *, namespace: str = "", **wishes: str | None) -> R:
+    """Tell the kubelet how to treat one Pod or Node from now on, through the API as any test can."""
+    patch = Merge({"metadata": {"annotations": annotations(**wishes)}})
+    return await client.patch(resource, name, patch, namespace=namespace)
+
+
+def seconds(text: str) -> float:
+    """Read `2s`, `500ms`, `1.5m`, `1h` or plain seconds."""
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        raise BadAnnotation(f"«{text}» is no duration: write it like 500ms, 2s, 1.5m or 1h")
+    return float(match[1]) * _UNITS[match[2]]
+
+
+def truth(text: str) -> bool:
+    if text not in {"true", "false"}:
+        raise BadAnnotation(f"«{text}» is neither true nor false")
+    return text == "true"
+
+
+def number(text: str) -> int:
+    if not text.isdigit():
+        raise BadAnnotation(f"«{text}» is no exit code: write a number from 0 to 255")
+    return int(text)
+
+
+_READ: Final = {
+    key("start_after"): ("start_after", seconds),
+    key("stop_after"): ("stop_after", seconds),
+    key("exit_after"): ("exit_after", seconds),
+    key("exit_code"): ("exit_code", number),
+    key("refuse"): ("refuse", str),
+    key("ready"): ("ready", truth),
+    key("silent"): ("silent", truth),
+}
+
+
+def overridden(habits: Habits, annotations: Mapping[str, str]) -> Habits:
+    """Apply the wishes found among an object's annotations; keys under our prefix that mean nothing are refused."""
+    changes: dict[str, Any] = {}
+    for name, text in annotations.items():
+        if not name.startswith(PREFIX):
+            continue
+        if name not in _READ:
+            raise BadAnnotation(f"{name} means nothing here; known are {', '.join(sorted(_READ))}")
+        wish, read = _READ[name]
+        changes[wish] = read(text)
+    return msgspec.structs.replace(habits, **changes) if changes else habits

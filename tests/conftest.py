@@ -1,0 +1,94 @@
+"""Real clusters for tests: a bare API for most of them, three nodes for the rest.
+
+The bare API lives as long as the test run. The cluster with nodes takes longer to start, so it is left running for
+the next run and replaced when the images it holds are no longer the ones that this tree builds.
+"""
+
+import os
+import secrets
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from sunk.kube import access
+from sunk.kube.client import Client
+from sunk.kube.core import NAMESPACES
+from sunk.local import cluster as clusters, stock
+from sunk.local.cluster import Cluster
+from sunk.local.spec import Spec, plain
+
+API_PREFIX = "test-api-"
+
+
+class Kube(msgspec.Struct, frozen=True):
+    """A real API server, and a namespace on it that no other test uses."""
+
+    kubeconfig: Path
+    namespace: str
+    client: Client
+    cluster: Cluster
+
+
+@pytest.fixture(scope="session")
+def api() -> Iterator[Cluster]:
+    _clear_abandoned()
+    made = clusters.up(Spec(name=f"{API_PREFIX}{os.getpid()}", nodes=()), stock=stock.fill(images=False))
+    yield made
+    clusters.down(made.name)
+
+
+def _clear_abandoned() -> None:
+    """End the clusters of test runs that were killed."""
+    for name in clusters.names():
+        run = name.removeprefix(API_PREFIX)
+        if run != name and run.isdigit() and not Path(f"/proc/{run}").exists():
+            clusters.remove(name)
+
+
+@pytest.fixture
+async def kube(api: Cluster) -> AsyncIterator[Kube]:
+    namespace = f"test-{secrets.token_hex(4)}"
+    async with Client(access.from_kubeconfig(api.kubeconfig)) as client:
+        await client.create(NAMESPACES, {"metadata": {"name": namespace}})
+        yield Kube(kubeconfig=api.kubeconfig, namespace=namespace, client=client, cluster=api)
+        await client.delete(NAMESPACES, namespace)
+
+
+class Kubectl(msgspec.Struct, frozen=True):
+    """kubectl in a namespace of a cluster."""
+
+    program: Path
+    kubeconfig: Path
+    namespace: str
+
+    def __call__(self, *arguments: str, stdin: str | None = None, timeout: float = 120) -> str:
+        where = ("--kubeconfig", str(self.kubeconfig), "--namespace", self.namespace)
+        command = [str(self.program), *where, *arguments]
+        done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=timeout, check=False)
+        assert done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stderr or done.stdout}"
+        return done.stdout
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Cluster:
+    """Three nodes with our images, left running for the next run."""
+    wanted = stock.fill()
+    found = clusters.find("test")
+    if found and clusters.healthy(found) and found.images == wanted.images:
+        return found
+    clusters.remove("test")
+    return clusters.up(plain("test", count=3), stock=wanted)
+
+
+@pytest.fixture
+def kubectl(cluster: Cluster) -> Iterator[Kubectl]:
+    """Kubectl in a namespace that only this test uses, on the cluster with three nodes."""
+    tool = Kubectl(
+        program=stock.fill().parts.kubectl, kubeconfig=cluster.kubeconfig, namespace=f"test-{secrets.token_hex(4)}"
+    )
+    tool("create", "namespace", tool.namespace)
+    yield tool
+    tool("delete", "namespace", tool.namespace, "--wait=false")

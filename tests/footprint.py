@@ -1,0 +1,61 @@
+"""What this machine carries of clusters: taken before and after, the two must be equal."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import msgspec
+
+
+class Footprint(msgspec.Struct, frozen=True):
+    """Everything a cluster could leave behind."""
+
+    processes: frozenset[str]
+    namespaces: frozenset[str]
+    links: frozenset[str]
+    routes: frozenset[str]
+    mounts: frozenset[str]
+    control_groups: frozenset[str]
+    firewall: str
+
+
+def take(cluster: str) -> Footprint:
+    """Look for everything that bears the cluster's name, and at the shared tables as a whole."""
+    return Footprint(
+        processes=frozenset(_processes(cluster)),
+        namespaces=frozenset(path.name for path in Path("/run/netns").glob(f"sunk.{cluster}*")),
+        links=frozenset(each["ifname"] for each in _ip("link") if each.get("ifalias") == f"sunk.{cluster}"),
+        routes=frozenset(each["dst"] for each in _ip("route") if _of_no_other(each, cluster)),
+        mounts=frozenset(line for line in Path("/proc/mounts").read_text().splitlines() if f"/{cluster}/" in line),
+        control_groups=frozenset(str(path) for path in Path("/sys/fs/cgroup").glob(f"**/sunk.{cluster}")),
+        firewall=subprocess.run(["iptables-save"], capture_output=True, text=True, check=True).stdout,
+    )
+
+
+def _processes(cluster: str) -> set[str]:
+    found = set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            groups = (folder / "cgroup").read_text()
+            state = (folder / "stat").read_text().rsplit(")", 1)[1].split()[0]
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if state == "Z":
+            continue  # dead; only its entry waits for process 1
+        if f"/{cluster}/" in words or f"/sunk.{cluster}/" in groups:
+            found.add(f"{folder.name} {words}")
+    return found
+
+
+def _of_no_other(route: dict[str, str], cluster: str) -> bool:
+    """Routes of clusters that other tests keep running do not count; a route without its link cannot exist."""
+    aliases = {each["ifname"]: each.get("ifalias", "") for each in _ip("link")}
+    alias = aliases.get(route.get("dev", ""), "")
+    return not alias.startswith("sunk.") or alias == f"sunk.{cluster}"
+
+
+def _ip(what: str) -> list[dict[str, str]]:
+    answer = subprocess.run(["ip", "-json", what, "show"], capture_output=True, text=True, check=True)
+    found: list[dict[str, str]] = json.loads(answer.stdout)
+    return found

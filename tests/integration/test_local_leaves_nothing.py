@@ -1,0 +1,83 @@
+"""Whatever happens to a cluster, `down` leaves this machine as it was."""
+
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.footprint import take
+
+from sunk.local import cgroups, cluster as clusters, stock
+from sunk.local.spec import Spec, plain
+
+SUNK = str(Path(sys.executable).parent / "sunk")
+
+
+@pytest.fixture
+def name() -> Iterator[str]:
+    chosen = f"trial-{secrets.token_hex(3)}"
+    yield chosen
+    clusters.remove(chosen)
+
+
+def test_down_leaves_nothing_of_a_cluster_with_nodes(name: str) -> None:
+    before = take(name)
+    clusters.up(plain(name, count=2), stock=stock.fill())
+    during = take(name)
+    assert all((during.processes, during.namespaces, during.links, during.control_groups))
+    clusters.down(name)
+    assert take(name) == before
+
+
+def test_down_leaves_nothing_after_every_process_was_killed(name: str) -> None:
+    before = take(name)
+    clusters.up(plain(name, count=1), stock=stock.fill())
+    for process in cgroups.processes(name):
+        os.kill(process, signal.SIGKILL)
+    clusters.down(name)
+    assert take(name) == before
+
+
+@pytest.mark.parametrize("moment", [0.4, 1.0, 2.0, 4.0])
+def test_down_leaves_nothing_of_an_up_that_was_killed_halfway(name: str, moment: float) -> None:
+    before = take(name)
+    started = subprocess.Popen([SUNK, "local", "up", "--name", name, "--nodes", "2"], stderr=subprocess.DEVNULL)
+    time.sleep(moment)
+    started.kill()
+    started.wait()
+    subprocess.run([SUNK, "local", "down", "--name", name], check=moment > 1, stderr=subprocess.DEVNULL)
+    assert take(name) == before
+
+
+def test_an_interrupted_up_takes_back_what_it_made(name: str) -> None:
+    before = take(name)
+    started = subprocess.Popen([SUNK, "local", "up", "--name", name, "--nodes", "1"], stderr=subprocess.DEVNULL)
+    time.sleep(2.0)
+    started.send_signal(signal.SIGINT)
+    assert started.wait(timeout=30) != 0
+    assert take(name) == before
+
+
+def test_up_clears_the_remains_of_an_earlier_one(name: str) -> None:
+    clusters.up(Spec(name=name, nodes=()), stock=stock.fill(images=False))
+    cgroups.kill(name)
+    again = clusters.up(Spec(name=name, nodes=()), stock=stock.fill(images=False))
+    assert clusters.healthy(again)
+
+
+def test_two_clusters_run_side_by_side_and_end_apart(name: str) -> None:
+    other = f"{name}-b"
+    try:
+        first, second = (
+            clusters.up(Spec(name=each, nodes=()), stock=stock.fill(images=False)) for each in (name, other)
+        )
+        assert first.network.block != second.network.block
+        clusters.down(name)
+        assert clusters.healthy(second)
+    finally:
+        clusters.remove(other)
