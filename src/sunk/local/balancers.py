@@ -22,10 +22,12 @@ def wanting(services: Iterable[Service], *, pool: str) -> Iterator[tuple[Service
     services = list(services)
     taken = {ingress.ip for each in services for ingress in each.status.load_balancer.ingress}
     free = (str(address) for address in IPv4Network(pool).hosts() if str(address) not in taken)
-    for service in sorted(services, key=lambda each: each.key):
-        waits = service.spec.type == "LoadBalancer" and not service.spec.load_balancer_class
-        if waits and not service.status.load_balancer.ingress:
-            yield service, next(free)
+    waiting = [each for each in services if _ours(each) and not each.status.load_balancer.ingress]
+    return zip(sorted(waiting, key=lambda each: each.key), free, strict=False)
+
+
+def _ours(service: Service) -> bool:
+    return service.spec.type == "LoadBalancer" and not service.spec.load_balancer_class
 
 
 async def serve(kube: Client, *, pool: str) -> None:

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 import yaml
@@ -18,7 +19,7 @@ class Taint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A taint as Kubernetes writes it."""
 
     key: str
-    effect: str
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
     value: str = ""
 
 
@@ -79,6 +80,12 @@ def from_file(name: str, *, file: Path) -> Spec:
         raise Refusal(
             f"{file}: {wrong}. A node has a name and may have labels, taints (key, effect, value) and resources."
         ) from wrong
+    if not found.nodes:
+        raise Refusal(f"{file} names no nodes. For a cluster without any, use --api-only.")
+    for node in found.nodes:
+        for resource, count in node.resources.items():
+            if not str(count).isdigit():
+                raise Refusal(f"{file}: node {node.name}: {resource}: {count} is no count. Give a whole number.")
     return checked(Spec(name=name, nodes=found.nodes))
 
 

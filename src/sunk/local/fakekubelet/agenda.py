@@ -1,7 +1,16 @@
 """What to look at next, and when: each key at most once in line, and in one pair of hands at a time."""
 
 import asyncio
-from typing import Generic, Hashable, TypeVar
+import logging
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Final, Generic, NoReturn, TypeVar
+
+from sunk.kube.errors import KubeError
+
+log = logging.getLogger(__name__)
+
+FIRST_RETRY: Final = 0.25
+LAST_RETRY: Final = 8.0
 
 K = TypeVar("K", bound=Hashable)
 
@@ -14,10 +23,11 @@ class Agenda(Generic[K]):
         self._timers: dict[K, asyncio.TimerHandle] = {}
         self._waiting: set[K] = set()
         self._in_hand: set[K] = set()
+        self._failures: dict[K, int] = {}
 
     def __len__(self) -> int:
         """Count what is due and not finished."""
-        return len(self._waiting) + len(self._in_hand)
+        return len(self._waiting | self._in_hand)
 
     def add(self, key: K, *, at: float | None = None) -> None:
         """Put a key on, for now or for later. One in hand is looked at once more after it is put down."""
@@ -25,7 +35,7 @@ class Agenda(Generic[K]):
         planned = self._timers.get(key)
         if at is None or at <= loop.time():
             self.forget(key)
-            self._due(key)
+            self._fall_due(key)
         elif key not in self._waiting and (planned is None or at < planned.when()):
             self.forget(key)
             self._timers[key] = loop.call_at(at, self._ripen, key)
@@ -35,26 +45,44 @@ class Agenda(Generic[K]):
         if timer := self._timers.pop(key, None):
             timer.cancel()
 
-    async def take(self) -> K:
-        key = await self._line.get()
-        self._waiting.remove(key)
-        self._in_hand.add(key)
-        return key
-
-    def put_down(self, key: K) -> None:
-        self._in_hand.remove(key)
-        if key in self._waiting:
-            self._line.put_nowait(key)
+    async def serve(self, look: Callable[[K], Awaitable[float | None]]) -> NoReturn:
+        """Look at one key after the other; what `look` returns is when to look at it again."""
+        while True:
+            key = await self._line.get()
+            self._waiting.remove(key)
+            self._in_hand.add(key)
+            try:
+                again = await self._look(look, key)
+            finally:
+                self._put_down(key)
+            if again is not None:
+                self.add(key, at=again)
 
     def close(self) -> None:
         for key in tuple(self._timers):
             self.forget(key)
 
+    async def _look(self, look: Callable[[K], Awaitable[float | None]], key: K) -> float | None:
+        try:
+            again = await look(key)
+        except KubeError as error:
+            failures = self._failures[key] = self._failures.get(key, 0) + 1
+            delay = min(FIRST_RETRY * 2 ** (failures - 1), LAST_RETRY)
+            log.warning("%s; looking at %s again in %.1f s", error, key, delay)
+            return asyncio.get_running_loop().time() + delay
+        self._failures.pop(key, None)
+        return again
+
+    def _put_down(self, key: K) -> None:
+        self._in_hand.remove(key)
+        if key in self._waiting:
+            self._line.put_nowait(key)
+
     def _ripen(self, key: K) -> None:
         del self._timers[key]
-        self._due(key)
+        self._fall_due(key)
 
-    def _due(self, key: K) -> None:
+    def _fall_due(self, key: K) -> None:
         if key in self._waiting:
             return
         self._waiting.add(key)

@@ -1,41 +1,33 @@
-"""The shell of the fake kubelet: it watches, asks the pure parts what to do, and does it.
+"""The fake kubelet as one running whole: two watches, two agendas, and workers between them.
 
-Two agendas with workers of their own. Leases must go out in time whatever else happens, so that they never stand in
-line behind a burst of Pods. All other work is keyed by object: a worker looks at the newest that is known of it, takes
-one step, takes in the answer, and looks again until there is nothing left to do but wait.
+Leases have an agenda and workers of their own, because they must go out in time whatever else happens: in one line
+with all other work they would wait behind a burst of Pods until the node controller gives their Nodes up.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Hashable
-from datetime import UTC, datetime
-from typing import NoReturn, TypeVar
+from typing import Final, NoReturn
 
 from msgspec import Struct
 
-from sunk.kube.client import Client, Deletion, Preconditions, Scope
-from sunk.kube.core import LEASES, NODES, PODS, Node, Pod
-from sunk.kube.errors import AlreadyExists, KubeError, NotFound
-from sunk.kube.patch import Strategic
+from sunk.kube.client import Client, Scope
+from sunk.kube.core import NODES, PODS, Node, Pod
 from sunk.kube.resource import Key
 from sunk.kube.view import Changed, Deleted, Event, Synced
 from sunk.kube.watch import watch
-from sunk.local.fakekubelet import nodes, pods, reports
 from sunk.local.fakekubelet.agenda import Agenda
-from sunk.local.fakekubelet.memory import Known, Memory
-from sunk.local.fakekubelet.pods import Admit, Now, Remove, Report, Step, Wait
+from sunk.local.fakekubelet.deeds import Deeds
+from sunk.local.fakekubelet.memory import Memory
 from sunk.local.fakekubelet.pulse import Pulse
 from sunk.local.fakekubelet.settings import FLEET, Settings
-from sunk.local.fakekubelet.steering import BadAnnotation, Habits, overridden
-from sunk.model.refusal import Refusal
 
 log = logging.getLogger(__name__)
 
-LEASE_WORKERS = 4
-RETRY = 0.5
-RETRY_MOST = 10.0
+LEASE_WORKERS: Final = 4
 
-K = TypeVar("K", bound=Hashable)
+
+class NewNode(Struct, frozen=True):
+    number: int
 
 
 class NodeWork(Struct, frozen=True):
@@ -46,61 +38,54 @@ class PodWork(Struct, frozen=True):
     key: Key
 
 
-class NewNode(Struct, frozen=True):
-    number: int
-
-
-Work = NodeWork | PodWork | NewNode
+Work = NewNode | NodeWork | PodWork
 
 
 class FakeKubelet:
-    """Kubelet of all Nodes of one fleet. `run` it in a task; `ready` is set once every Node is registered."""
+    """Kubelet of every Node of one fleet. `run` it in a task; `ready` is set once all its Nodes are registered."""
 
     def __init__(self, client: Client, settings: Settings) -> None:
         self.settings = settings
         self.ready = asyncio.Event()
         self.memory = Memory()
         self._client = client
+        self._deeds = Deeds(client, settings, self.memory)
         self._pulse = Pulse(client, settings)
         self._work: Agenda[Work] = Agenda()
         self._beats: Agenda[str] = Agenda()
-        self._failures: dict[Work | str, int] = {}
-        self._synced = [asyncio.Event(), asyncio.Event()]
-        self._unborn: set[str] = set()
+        self._listed = (asyncio.Event(), asyncio.Event())
+        self._unborn: set[int] = set()
 
     async def run(self) -> NoReturn:
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._watch_nodes(), name="fake kubelet: watch nodes")
-                group.create_task(self._watch_pods(), name="fake kubelet: watch pods")
-                for synced in self._synced:
-                    await synced.wait()
-                self._register()
+                group.create_task(self._watch_nodes(), name="fake kubelet: watch Nodes")
+                group.create_task(self._watch_pods(), name="fake kubelet: watch Pods")
+                for listed in self._listed:
+                    await listed.wait()
+                self._register_missing()
                 for number in range(self.settings.workers):
-                    group.create_task(self._serve(self._work, self._do), name=f"fake kubelet: worker {number}")
+                    group.create_task(self._work.serve(self._look), name=f"fake kubelet: worker {number}")
                 for number in range(LEASE_WORKERS):
-                    group.create_task(self._serve(self._beats, self._beat), name=f"fake kubelet: leases {number}")
+                    group.create_task(self._beats.serve(self._beat), name=f"fake kubelet: leases {number}")
         finally:
             self._work.close()
             self._beats.close()
-        raise AssertionError("a group of endless tasks has ended")
+        raise AssertionError("endless tasks have ended")
 
     async def clear(self) -> None:
-        """Take the fleet away: Pods at once, then Nodes and leases, each by as few requests as there are kinds."""
-        for name in self.memory.nodes:
-            for key in tuple(self.memory.by_node.get(name, ())):
-                await self._delete_now(key)
-        ours = f"{FLEET}={self.settings.fleet}"
-        await self._client.delete_all(NODES, Scope(labels=ours))
-        await self._client.delete_all(LEASES, Scope(namespace=nodes.LEASE_NAMESPACE, labels=ours))
+        """Take the fleet away again; call it when `run` has been cancelled."""
+        await self._deeds.clear()
 
-    async def _delete_now(self, key: Key) -> None:
-        try:
-            await self._client.delete(PODS, key.name, Deletion(grace_period_seconds=0), namespace=key.namespace)
-        except NotFound:
-            pass
-
-    # What is read
+    def statistics(self) -> dict[str, int]:
+        return {
+            "nodes": len(self.memory.nodes),
+            "pods": len(self.memory.pods),
+            "unregistered": len(self._unborn),
+            "work": len(self._work),
+            "leases due": len(self._beats),
+            "renewals": self._pulse.renewals,
+        }
 
     async def _watch_nodes(self) -> None:
         async with watch(self._client, NODES, Scope(labels=f"{FLEET}={self.settings.fleet}")) as events:
@@ -115,48 +100,61 @@ class FakeKubelet:
     def _on_node(self, event: Event[Node]) -> None:
         match event:
             case Changed(node):
-                name = node.metadata.name
-                if self.memory.see_node(node):
-                    self._beats.add(name)
-                    for key in self.memory.by_node.get(name, ()):
-                        self._work.add(PodWork(key))
-                self._work.add(NodeWork(name))
+                self._see_node(node)
             case Deleted(node):
-                # As a real kubelet: it registers at its start only, and does not argue with who deletes its Node.
+                # As a real kubelet, which registers at its start only and does not argue with who deletes its Node.
                 self.memory.forget_node(node.metadata.name)
                 self._beats.forget(node.metadata.name)
                 self._pulse.forget(node.metadata.name)
             case Synced():
-                self._synced[0].set()
+                self._listed[0].set()
+
+    def _see_node(self, node: Node) -> None:
+        name = node.metadata.name
+        self._work.add(NodeWork(name))
+        if self.memory.see_node(node):
+            self._beats.add(name)
+            for key in self.memory.by_node.get(name, ()):
+                self._work.add(PodWork(key))
 
     def _on_pod(self, event: Event[Pod]) -> None:
         match event:
             case Changed(pod):
-                if self.memory.see_pod(pod, clock=_clock()) and pod.spec.node_name in self.memory.nodes:
+                news = self.memory.see_pod(pod, clock=asyncio.get_running_loop().time())
+                if news and pod.spec.node_name in self.memory.nodes:
                     self._work.add(PodWork(pod.key))
             case Deleted(pod):
                 self.memory.forget_pod(pod)
                 self._work.forget(PodWork(pod.key))
             case Synced():
-                self._synced[1].set()
+                self._listed[1].set()
 
-    # What is done
+    def _register_missing(self) -> None:
+        settings = self.settings
+        self._unborn = {n for n in range(settings.nodes) if settings.name_of(n) not in self.memory.nodes}
+        for number in sorted(self._unborn):
+            self._work.add(NewNode(number))
+        self._tell_ready()
 
-    def _register(self) -> None:
-        for number in range(self.settings.nodes):
-            name = self.settings.name_of(number)
-            if name not in self.memory.nodes:
-                self._unborn.add(name)
-                self._work.add(NewNode(number))
-        self._note_born("")
+    async def _look(self, work: Work) -> float | None:
+        match work:
+            case PodWork(key):
+                return await self._deeds.tend_pod(key)
+            case NodeWork(name):
+                await self._deeds.tend_node(name)
+            case NewNode(number):
+                self._see_node(await self._deeds.register(number))
+                self._unborn.discard(number)
+                self._tell_ready()
+        return None
 
-    async def _serve(self, agenda: Agenda[K], act: Callable[[K], Awaitable[None]]) -> NoReturn:
-        while True:
-            key = await agenda.take()
-            try:
-                await act(key)
-                self._failures.pop(key, None)
-            except KubeError as error:
-                agenda.add(key, at=_clock() + self._patience(key, error))
-            finally:
-                agenda.put_down(key)
+    def _tell_ready(self) -> None:
+        if not self._unborn and not self.ready.is_set():
+            log.info("fleet %s: %d Nodes are registered", self.settings.fleet, len(self.memory.nodes))
+            self.ready.set()
+
+    async def _beat(self, name: str) -> float | None:
+        node = self.memory.nodes.get(name)
+        if node is None or self._deeds.node_habits(node).silent:
+            return None
+        return await self._pulse.beat(node.metadata)

@@ -1,0 +1,145 @@
+"""The only module of the fake kubelet that writes Nodes and Pods: it asks what to do and does that."""
+
+import asyncio
+import logging
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from sunk.kube.client import Client, Deletion, Preconditions, Scope
+from sunk.kube.core import LEASES, NODES, PODS, Node, Pod
+from sunk.kube.errors import AlreadyExists, Conflict, NotFound
+from sunk.kube.patch import Strategic
+from sunk.kube.resource import Key
+from sunk.local.fakekubelet import nodes, pods
+from sunk.local.fakekubelet.memory import Known, Memory
+from sunk.local.fakekubelet.settings import FLEET, Settings
+from sunk.local.fakekubelet.steering import BadAnnotation, Habits, overridden
+from sunk.model.refusal import Refusal
+
+log = logging.getLogger(__name__)
+
+STEPS_AT_ONCE: Final = 8
+"""A Pod takes three at most. More mean that somebody undoes what we write, and then we go slowly."""
+
+
+class Deeds:
+    def __init__(self, client: Client, settings: Settings, memory: Memory) -> None:
+        self._client = client
+        self._settings = settings
+        self._memory = memory
+
+    async def register(self, number: int) -> Node:
+        """Create a Node, or find it created by an earlier try; one of somebody else's is left alone."""
+        name = self._settings.name_of(number)
+        try:
+            return await self._client.create(NODES, nodes.body(self._settings, number, wall=_wall()))
+        except AlreadyExists:
+            node = await self._client.get(NODES, name)
+        if node.metadata.labels.get(FLEET) != self._settings.fleet:
+            raise Refusal(f"there is a Node «{name}» that is not of this fleet: delete it or name the fleet differently")
+        return node
+
+    async def tend_node(self, name: str) -> None:
+        """Make a Node's status say what its kubelet would say."""
+        node = self._memory.nodes.get(name)
+        if node is None:
+            return
+        habits = self.node_habits(node)
+        address = self._settings.address_of(len(self._memory.nodes))  # used only for a Node that came without any
+        status = nodes.plan(node, settings=self._settings, habits=habits, address=address, wall=_wall())
+        if status is None:
+            return
+        body = {"metadata": {"uid": node.metadata.uid}, "status": status}
+        with suppress(NotFound):
+            self._memory.see_node(await self._client.patch(NODES, name, Strategic(body), subresource="status"))
+
+    async def tend_pod(self, key: Key) -> float | None:
+        """Take every step that is due for a Pod; return when the next one is."""
+        for _ in range(STEPS_AT_ONCE):
+            known = self._memory.pods.get(key)
+            step = self._plan(known) if known else None
+            match step:
+                case pods.Wait(until):
+                    return until
+                case pods.Admit():
+                    self._memory.admit(key, clock=_clock())
+                case pods.Report(status) if known:
+                    await self._report(known.pod, status)
+                case pods.Remove() if known:
+                    return await self._remove(known.pod)
+                case _:
+                    return None
+        return _clock() + 1.0
+
+    def node_habits(self, node: Node) -> Habits:
+        """Read how a Node itself behaves. Its wish not to be ready is not about its Pods, and theirs not about it."""
+        usual = replace(self._settings.habits, ready=True)
+        try:
+            return overridden(usual, node.metadata.annotations)
+        except BadAnnotation as bad:
+            log.error("Node %s: %s", node.metadata.name, bad)  # noqa: TRY400 - it is a user's typo
+            return usual
+
+    async def clear(self) -> None:
+        """Take the fleet away: its Pods without grace, for nobody is left to stop them, then Nodes and leases."""
+        doomed = iter([key for name in self._memory.nodes for key in self._memory.by_node.get(name, ())])
+        async with asyncio.TaskGroup() as group:
+            for number in range(self._settings.workers):
+                group.create_task(self._delete(doomed), name=f"fake kubelet: clear {number}")
+        ours = f"{FLEET}={self._settings.fleet}"
+        await self._client.delete_all(NODES, Scope(labels=ours))
+        await self._client.delete_all(LEASES, Scope(namespace=nodes.LEASE_NAMESPACE, labels=ours))
+
+    async def _delete(self, doomed: Any) -> None:
+        for key in doomed:
+            with suppress(NotFound):
+                await self._client.delete(PODS, key.name, Deletion(grace_period_seconds=0), namespace=key.namespace)
+
+    def _plan(self, known: Known) -> pods.Step:
+        pod = known.pod
+        node = self._memory.nodes.get(pod.spec.node_name)
+        host = self._memory.host(pod.spec.node_name)
+        if node is None or host is None:
+            return None
+        now = pods.Now(clock=_clock(), wall=_wall())
+        return pods.plan(pod, host=host, habits=self._pod_habits(pod, node), tale=known.tale, now=now)
+
+    def _pod_habits(self, pod: Pod, node: Node) -> Habits:
+        usual = self._settings.habits
+        try:
+            here = replace(overridden(usual, node.metadata.annotations), ready=usual.ready)
+            return overridden(here, pod.metadata.annotations)
+        except BadAnnotation as bad:
+            log.error("Pod %s on Node %s: %s", pod.key, node.metadata.name, bad)  # noqa: TRY400 - it is a user's typo
+            return replace(usual, refuse="BadAnnotation")
+
+    async def _report(self, pod: Pod, status: dict[str, Any]) -> None:
+        body = {"metadata": {"uid": pod.metadata.uid}, "status": status}
+        patch = Strategic(body)
+        namespace = pod.metadata.namespace
+        try:
+            written = await self._client.patch(
+                PODS, pod.metadata.name, patch, namespace=namespace, subresource="status"
+            )
+        except NotFound:
+            self._memory.forget_pod(pod)
+        else:
+            self._memory.see_pod(written, clock=_clock())
+
+    async def _remove(self, pod: Pod) -> None:
+        how = Deletion(grace_period_seconds=0, preconditions=Preconditions(uid=pod.metadata.uid))
+        try:
+            await self._client.delete(PODS, pod.metadata.name, how, namespace=pod.metadata.namespace)
+        except (NotFound, Conflict):  # gone, or another has taken its name
+            self._memory.forget_pod(pod)
+
+
+def _clock() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _wall() -> datetime:
+    return datetime.now(UTC).replace(microsecond=0)

@@ -1,0 +1,78 @@
+"""Ways to run a fake kubelet: in this process for the length of a block, as a child process, or until told to stop."""
+
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct, json
+
+from sunk.kube import access
+from sunk.kube.client import Client
+from sunk.kube.credentials import AccessError
+from sunk.local.fakekubelet.kubelet import FakeKubelet
+from sunk.local.fakekubelet.settings import Settings
+from sunk.model.refusal import Refusal
+
+READY: Final = b"ready\n"
+
+
+class Order(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a child process is told: a fleet, and where its API server is."""
+
+    settings: Settings
+    kubeconfig: str | None = None
+
+
+@asynccontextmanager
+async def fake_kubelet(settings: Settings, *, kubeconfig: Path | str | None = None) -> AsyncIterator[FakeKubelet]:
+    """Play kubelet in this process. The block begins when all Nodes are registered; at its end the fleet goes."""
+    async with Client(_find(kubeconfig)) as client:
+        kubelet = FakeKubelet(client, settings)
+        # Owned by this block and not by a TaskGroup: that would wrap whatever the block raises into a group.
+        running = asyncio.create_task(kubelet.run(), name=f"fake kubelet: fleet {settings.fleet}")
+        try:
+            await _first(kubelet.ready, running)
+            yield kubelet
+        finally:
+            await _stop(running)
+            if not settings.keep:
+                await kubelet.clear()
+
+
+async def run(
+    settings: Settings, *, kubeconfig: Path | str | None = None, ready: Callable[[], None] | None = None
+) -> None:
+    """Play kubelet until SIGTERM or SIGINT; `ready` is called when all Nodes are registered."""
+    told = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, told.set)
+    try:
+        async with fake_kubelet(settings, kubeconfig=kubeconfig) as kubelet:
+            if ready is not None:
+                ready()
+            await told.wait()
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+
+
+@asynccontextmanager
+async def spawned(settings: Settings, *, kubeconfig: Path | str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Play kubelet in a child process, so that it takes nothing from the loop under test."""
+    order = json.encode(Order(settings, str(kubeconfig))).decode()
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "sunk.local.fakekubelet", order, stdout=asyncio.subprocess.PIPE
+    )
+    try:
+        if child.stdout is None or await child.stdout.readline() != READY:
+            raise Refusal(f"the fake kubelet ended with {await child.wait()} before it was ready: see what it said above")
+        yield child
+    finally:
+        with suppress(ProcessLookupError):
+            child.terminate()
+        await child.wait()
