@@ -67,7 +67,7 @@ class Agenda(Generic[K]):
             again = await look(key)
         except KubeError as error:
             failures = self._failures[key] = self._failures.get(key, 0) + 1
-            delay = min(FIRST_RETRY * 2 ** (failures - 1), LAST_RETRY)
+            delay: float = min(FIRST_RETRY * 2 ** (failures - 1), LAST_RETRY)
             log.warning("%s; looking at %s again in %.1f s", error, key, delay)
             return asyncio.get_running_loop().time() + delay
         self._failures.pop(key, None)

@@ -39,7 +39,9 @@ class Deeds:
         except AlreadyExists:
             node = await self._client.get(NODES, name)
         if node.metadata.labels.get(FLEET) != self._settings.fleet:
-            raise Refusal(f"there is a Node «{name}» that is not of this fleet: delete it or name the fleet differently")
+            raise Refusal(
+                f"there is a Node «{name}» that is not of this fleet: delete it or name the fleet differently"
+            )
         return node
 
     async def tend_node(self, name: str) -> None:
@@ -69,7 +71,8 @@ class Deeds:
                 case pods.Report(status) if known:
                     await self._report(known.pod, status)
                 case pods.Remove() if known:
-                    return await self._remove(known.pod)
+                    await self._remove(known.pod)
+                    return None  # what remains of it, if finalizers hold it, the watch will say
                 case _:
                     return None
         return _clock() + 1.0

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from sunk.kube.core import Node, Pod
 from sunk.kube.resource import Key
 from sunk.local.fakekubelet.pods import ENDED, Host, Tale
+from sunk.local.fakekubelet.steering import wishes
 
 FIRST_ADDRESS: Final = int(IPv4Address("100.64.0.1"))
 LAST_ADDRESS: Final = int(IPv4Address("100.127.255.254"))
@@ -36,7 +37,7 @@ class Memory:
         if before is not None and _older(node, before):
             return False
         self.nodes[node.metadata.name] = node
-        return before is None or before.metadata.annotations != node.metadata.annotations
+        return before is None or wishes(before.metadata.annotations) != wishes(node.metadata.annotations)
 
     def see_pod(self, pod: Pod, *, clock: float) -> bool:
         """Take in a Pod; False if something newer is known already."""

@@ -78,7 +78,7 @@ def _status(settings: Settings, *, name: str, address: str, wall: datetime, read
 
 def _conditions(*, ready: bool, wall: datetime) -> list[dict[str, Any]]:
     state = ("True", "KubeletReady") if ready else ("False", "KubeletNotReady")
-    said = {"Ready": state} | {kind: ("False", "KubeletHasNoPressure") for kind in _PRESSURES}
+    said = {"Ready": state} | dict.fromkeys(_PRESSURES, ("False", "KubeletHasNoPressure"))
     return [
         {
             "type": kind,

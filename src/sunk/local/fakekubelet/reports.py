@@ -20,7 +20,8 @@ def started(pod: Pod, *, host: str, address: str, ready: bool, wall: datetime) -
         "hostIPs": [{"ip": host}],
         "podIP": address,
         "podIPs": [{"ip": address}],
-        "conditions": [_condition(kind, holds=True, wall=wall) for kind in true] + _readiness_conditions(ready, wall),
+        "conditions": [_condition(kind, holds=True, wall=wall) for kind in true]
+        + _readiness_conditions(ready=ready, wall=wall),
         "containerStatuses": _containers(pod, ready=ready, state={"running": {"startedAt": wall}}),
     }
     if pod.spec.init_containers:
@@ -31,7 +32,7 @@ def started(pod: Pod, *, host: str, address: str, ready: bool, wall: datetime) -
 
 def readiness(pod: Pod, *, ready: bool, wall: datetime) -> dict[str, Any]:
     return {
-        "conditions": _readiness_conditions(ready, wall),
+        "conditions": _readiness_conditions(ready=ready, wall=wall),
         "containerStatuses": _containers(pod, ready=ready, state={"running": {"startedAt": _since(pod) or wall}}),
     }
 
@@ -55,7 +56,7 @@ def ended(pod: Pod, *, code: int, wall: datetime) -> dict[str, Any]:
     state = {"terminated": _terminated(code, since=since or wall, wall=wall)}
     status: dict[str, Any] = {
         "phase": "Failed" if code else "Succeeded",
-        "conditions": _readiness_conditions(False, wall, reason="PodFailed" if code else "PodCompleted"),
+        "conditions": _readiness_conditions(ready=False, wall=wall, reason="PodFailed" if code else "PodCompleted"),
     }
     if since is not None:  # else no container ever ran
         status["containerStatuses"] = _containers(pod, ready=False, state=state)
@@ -87,7 +88,7 @@ def _container(one: Container, *, ready: bool, state: dict[str, Any], restarts: 
     }
 
 
-def _readiness_conditions(ready: bool, wall: datetime, *, reason: str = "ContainersNotReady") -> list[dict[str, Any]]:
+def _readiness_conditions(*, ready: bool, wall: datetime, reason: str = "ContainersNotReady") -> list[dict[str, Any]]:
     return [_condition(kind, holds=ready, wall=wall, reason=reason) for kind in ("ContainersReady", "Ready")]
 
 

@@ -1,7 +1,7 @@
 """How a kubelet behaves towards one Pod: its settings, overridden on the Node, overridden on the Pod."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -68,7 +68,7 @@ def number(text: str) -> int:
     return int(text)
 
 
-_READ: Final = {
+_READ: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
     key("start_after"): ("start_after", seconds),
     key("stop_after"): ("stop_after", seconds),
     key("exit_after"): ("exit_after", seconds),
@@ -79,12 +79,15 @@ _READ: Final = {
 }
 
 
+def wishes(annotations: Mapping[str, str]) -> dict[str, str]:
+    """Pick the annotations that are meant for the fake kubelet."""
+    return {name: text for name, text in annotations.items() if name.startswith(PREFIX)}
+
+
 def overridden(habits: Habits, annotations: Mapping[str, str]) -> Habits:
     """Apply the wishes found among an object's annotations; keys under our prefix that mean nothing are refused."""
     changes: dict[str, Any] = {}
-    for name, text in annotations.items():
-        if not name.startswith(PREFIX):
-            continue
+    for name, text in wishes(annotations).items():
         if name not in _READ:
             raise BadAnnotation(f"{name} means nothing here; known are {', '.join(sorted(_READ))}")
         wish, read = _READ[name]
