@@ -32,7 +32,7 @@ test-all: lint ## Every test, with the second Slurm version and fault injection
 	@$(PYTEST)
 
 bench: setup ## Run every benchmark; results in bench/results/
-	@for each in bench/*.py; do .venv/bin/python $$each || exit 1; done
+	@.venv/bin/python -m bench
 
 format: ## Put the code into shape
 	@.venv/bin/ruff check --fix-only

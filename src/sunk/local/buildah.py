@@ -24,7 +24,7 @@ ISOLATED = (
     *("setpriv", "--pdeathsig", "KILL"),
     *("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--"),
 )
-# No signatures are asked for, because nothing is ever pulled: the only images are those we made.
+# No signatures are asked for, because nothing is ever pulled: the only images are those made here.
 POLICY = '{"default": [{"type": "insecureAcceptAnything"}]}\n'
 
 
@@ -41,57 +41,61 @@ class Build(msgspec.Struct, frozen=True):
 
 
 class Storage(msgspec.Struct, frozen=True):
-    """A folder of layers and images. Get it from `storage()`, which holds the lock."""
+    """A folder of layers and images. `storage()` gives it, with the lock held."""
 
     folder: Path
 
     @property
-    def command(self) -> tuple[str, ...]:
-        return ("buildah", "--root", str(self.folder / "layers"), "--runroot", str(self.folder / "run"))
+    def scratch(self) -> Path:
+        """For files of one build; emptied before the next one."""
+        return self.folder / "scratch"
 
     def build(self, wanted: Build) -> None:
-        words = ["build", "--isolation=chroot", "--layers", "--pull-never", "--format=oci", *self._policy()]
-        words += [f"--file={wanted.containerfile}", f"--tag={wanted.name}"]
-        words += [f"--target={wanted.target}"] if wanted.target else []
-        words += [f"--build-arg={name}={value}" for name, value in wanted.arguments.items()]
-        words += [f"--secret=id={name},src={file}" for name, file in wanted.secrets.items()]
-        self._run([*self.command, *words, str(wanted.context)])
+        options = ["--isolation=chroot", "--layers", "--pull-never", "--format=oci"]
+        options += [f"--file={wanted.containerfile}", f"--tag={wanted.name}"]
+        options += [f"--target={wanted.target}"] if wanted.target else []
+        options += [f"--build-arg={name}={value}" for name, value in wanted.arguments.items()]
+        options += [f"--secret=id={name},src={file}" for name, file in wanted.secrets.items()]
+        self._run("build", self._policy, *options, str(wanted.context))
 
     def has(self, name: str) -> bool:
-        return name in self._run([*self.command, "images", "--format={{.Name}}:{{.Tag}}"]).splitlines()
+        return name in self._run("images", "--format={{.Name}}:{{.Tag}}").splitlines()
 
     def export(self, name: str, *, archive: Path) -> None:
-        """Write an OCI archive. zstd makes the smallest, and the one that containerd imports quickest."""
-        words = ["push", "--quiet", "--compression-format=zstd", *self._policy()]
-        self._run([*self.command, *words, name, f"oci-archive:{archive}:{name}"])
+        """Write an OCI archive. With zstd it is the smallest, and the one that containerd imports quickest."""
+        destination = f"oci-archive:{archive}:{name}"
+        self._run("push", "--quiet", "--compression-format=zstd", self._policy, name, destination)
 
     def unpack(self, archive: Path, *, folder: Path) -> None:
         """Lay the files of an image out in a folder."""
-        buildah, policy = " ".join(self.command), " ".join(self._policy())
-        script = (
-            f'container=$({buildah} from {policy} "oci-archive:$1")\n'
-            f'cp --archive "$({buildah} mount "$container")/." "$2"\n'
-            f'{buildah} rm "$container"\n'
-        )
-        self._run(["sh", "-euc", script, "unpack", str(archive), str(folder)])
+        # One shell for all three: a mount lives no longer than the namespace of its command.
+        script = 'made=$("$@" from "$policy" "oci-archive:$archive"); cp -a "$("$@" mount "$made")/." "$folder"; "$@" rm "$made"'
+        values = {"archive": str(archive), "folder": str(folder), "policy": self._policy}
+        isolated(["sh", "-euc", script, "sh", *self._command], scratch=self.scratch, env=values)
 
     def prune(self) -> None:
         """Forget images that lost their name to a newer build. Layers that a named image stands on stay."""
-        self._run([*self.command, "rmi", "--prune"])
+        self._run("rmi", "--prune")
 
     def clean(self) -> None:
         """Remove what a build left behind when it was killed. Its mounts and processes are gone already."""
-        for name in ("run", "scratch"):
-            shutil.rmtree(self.folder / name, ignore_errors=True)
-            (self.folder / name).mkdir(parents=True)
+        for folder in (self.folder / "run", self.scratch):
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
         (self.folder / "policy.json").write_text(POLICY)
-        self._run([*self.command, "rm", "--all"])
+        self._run("rm", "--all")
 
-    def _policy(self) -> tuple[str, ...]:
-        return (f"--signature-policy={self.folder / 'policy.json'}",)
+    @property
+    def _policy(self) -> str:
+        return f"--signature-policy={self.folder / 'policy.json'}"
 
-    def _run(self, command: Sequence[str]) -> str:
-        return isolated(command, scratch=self.folder / "scratch")
+    @property
+    def _command(self) -> tuple[str, ...]:
+        folders = (f"--root={self.folder / 'layers'}", f"--runroot={self.folder / 'run'}")
+        return ("buildah", *folders, "--storage-driver=overlay")
+
+    def _run(self, verb: str, *words: str) -> str:
+        return isolated([*self._command, verb, *words], scratch=self.scratch)
 
 
 @contextmanager
@@ -104,13 +108,13 @@ def storage() -> Iterator[Storage]:
         try:
             kept.clean()
         except Refusal:
-            # Damage in a storage that holds nothing but copies is not worth a repair.
+            # All it holds can be made again, so damage is not worth a repair.
             shutil.rmtree(kept.folder / "layers", ignore_errors=True)
             kept.clean()
         yield kept
 
 
-def isolated(command: Sequence[str], *, scratch: Path) -> str:
+def isolated(command: Sequence[str], *, scratch: Path, env: Mapping[str, str] | None = None) -> str:
     """Run to the end in namespaces that die with this process, temporary files in `scratch`."""
-    environment = {**os.environ, "TMPDIR": str(scratch), "STORAGE_DRIVER": "overlay"}
+    environment = {**os.environ, "TMPDIR": str(scratch), **(env or {})}
     return run([*ISOLATED, *command], env=environment, timeout=PATIENCE)

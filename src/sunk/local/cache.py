@@ -22,6 +22,7 @@ from sunk.model.refusal import Refusal
 
 MANIFEST = ".complete.json"
 GIBIBYTE = 1 << 30
+KEPT = 4
 
 
 def key(*, values: Iterable[str] = (), files: Iterable[Path] = (), root: Path | None = None) -> str:
@@ -36,18 +37,24 @@ def key(*, values: Iterable[str] = (), files: Iterable[Path] = (), root: Path | 
     return digest.hexdigest()[:16]
 
 
-def entry(name: str, build: Callable[[Path], None], *, needs: int = GIBIBYTE) -> Path:
-    """Give the folder called `name`, building it first where it is missing or damaged."""
-    folder = paths.cache() / name
-    if intact(folder):
-        return folder
-    with _locked(name):
-        if intact(folder):
-            return folder
-        discard(folder)
-        require_space(paths.cache(), needs=needs)
-        _build(folder, build)
+def entry(kind: str, build: Callable[[Path], None], *, key: str, needs: int = GIBIBYTE) -> Path:
+    """Give the folder of this kind and key, building it first where it is missing or damaged."""
+    folder = paths.cache() / f"{kind}-{key}"
+    if not intact(folder):
+        with _locked(folder.name):
+            if not intact(folder):
+                discard(folder)
+                require_space(paths.cache(), needs=needs)
+                _build(folder, build)
+        _forget_oldest(folder.parent.glob(f"{kind}-{'?' * len(key)}"))
+    os.utime(folder)
     return folder
+
+
+def _forget_oldest(kin: Iterable[Path]) -> None:
+    """Of entries that differ only in their inputs keep the last used: every change of a source makes another."""
+    for old in sorted(kin, key=lambda each: each.stat().st_mtime, reverse=True)[KEPT:]:
+        discard(old)
 
 
 def intact(folder: Path) -> bool:

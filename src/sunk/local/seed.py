@@ -32,16 +32,23 @@ disabled_plugins = ["io.containerd.grpc.v1.cri"]
 """
 
 
-def template(archives: Sequence[Path]) -> Path:
-    """Give a containerd root folder that holds these image archives, unpacked."""
-    name = f"containerd-{cache.key(values=[str(archive) for archive in archives])}"
+def template(archives: Sequence[Path]) -> Path | None:
+    """Give a containerd root folder that holds these images, unpacked; none for no images.
+
+    Each stands on the one without its last image, so those that change often go last: only they are unpacked anew.
+    """
+    if not archives:
+        return None
+    below = template(archives[:-1])
 
     def unpack(folder: Path) -> None:
+        if below:
+            plant(below, target=folder / "root")
         with _containerd(folder) as socket:
-            for archive in archives:
-                load(archive, socket=socket)
+            load(archives[-1], socket=socket)
 
-    return cache.entry(name, unpack) / "root"
+    name = f"containerd-{len(archives)}"
+    return cache.entry(name, unpack, key=cache.key(values=map(str, archives))) / "root"
 
 
 def load(archive: Path, *, socket: Path) -> None:

@@ -30,22 +30,22 @@ class Builder:
 
 def test_a_thing_is_built_once() -> None:
     build = Builder()
-    first, second = cache.entry("tool-1", build), cache.entry("tool-1", build)
+    first, second = cache.entry("tool", build, key="1"), cache.entry("tool", build, key="1")
     assert (first / "bin" / "tool").read_text() == "made"
     assert (first, build.times) == (second, 1)
 
 
 def test_a_damaged_entry_is_built_again() -> None:
     build = Builder()
-    (cache.entry("tool-1", build) / "bin" / "tool").write_text("cut")
-    assert (cache.entry("tool-1", build) / "bin" / "tool").read_text() == "made"
+    (cache.entry("tool", build, key="1") / "bin" / "tool").write_text("cut")
+    assert (cache.entry("tool", build, key="1") / "bin" / "tool").read_text() == "made"
     assert build.times == 2
 
 
 def test_a_missing_file_is_damage_too() -> None:
     build = Builder()
-    (cache.entry("tool-1", build) / "bin" / "tool").unlink()
-    assert (cache.entry("tool-1", build) / "bin" / "tool").exists()
+    (cache.entry("tool", build, key="1") / "bin" / "tool").unlink()
+    assert (cache.entry("tool", build, key="1") / "bin" / "tool").exists()
 
 
 def test_a_build_that_fails_leaves_nothing(folder: Path) -> None:
@@ -54,7 +54,7 @@ def test_a_build_that_fails_leaves_nothing(folder: Path) -> None:
         raise RuntimeError("the disk is full")
 
     with pytest.raises(RuntimeError):
-        cache.entry("tool-1", fail)
+        cache.entry("tool", fail, key="1")
     assert [each.name for each in folder.iterdir()] == [".tool-1.lock"]
 
 
@@ -65,17 +65,24 @@ from sunk.local import cache
 def die(folder):
     (folder / "half").write_text("x")
     os.kill(os.getpid(), signal.SIGKILL)
-cache.entry("tool-1", die)
+cache.entry("tool", die, key="1")
 """
     subprocess.run([sys.executable, "-c", killed], env={**os.environ, "SUNK_CACHE": str(folder)}, check=False)
     assert any(each.is_dir() for each in folder.iterdir())
-    cache.entry("tool-1", Builder())
+    cache.entry("tool", Builder(), key="1")
     assert sorted(each.name for each in folder.iterdir()) == [".tool-1.lock", "tool-1"]
 
 
 def test_a_full_disk_is_said_before_anything_is_begun() -> None:
     with pytest.raises(Refusal, match="SUNK_CACHE"):
-        cache.entry("tool-1", Builder(), needs=1 << 60)
+        cache.entry("tool", Builder(), key="1", needs=1 << 60)
+
+
+def test_of_many_versions_only_the_last_used_stay(folder: Path) -> None:
+    for key in "123456":
+        os.utime(cache.entry("tool", Builder(), key=key), (int(key), int(key)))
+    cache.entry("tool-kit", Builder(), key="1")
+    assert {each.name for each in folder.glob("tool*")} == {"tool-3", "tool-4", "tool-5", "tool-6", "tool-kit-1"}
 
 
 @given(values=st.lists(st.text(max_size=3), max_size=4), others=st.lists(st.text(max_size=3), max_size=4))
