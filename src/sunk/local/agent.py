@@ -78,13 +78,13 @@ async def describe_nodes(kube: Client, cluster: Cluster) -> None:
 def missing(node: Node, wanted: Wanted) -> dict[str, dict[str, Any]]:
     """What a Node lacks of what nodes.yaml says, as patches by subresource ("" is the object itself)."""
     labels = {key: value for key, value in wanted.labels.items() if node.metadata.labels.get(key) != value}
-    counts = {key: str(value) for key, value in wanted.resources.items()}
-    resources = {key: count for key, count in counts.items() if node.status.capacity.get(key) != count}
+    resources = {key: str(count) for key, count in wanted.resources.items()}
     patches = {}
     if labels:
         patches[""] = {"metadata": {"labels": labels}}
-    if resources:
-        patches["status"] = {"status": {"capacity": resources}}
+    # The kubelet derives the second from the first, but only at its next report.
+    if any(resources.items() - status.items() for status in (node.status.capacity, node.status.allocatable)):
+        patches["status"] = {"status": {"capacity": resources, "allocatable": resources}}
     return patches
 
 

@@ -17,12 +17,13 @@ IMAGE = "localhost/sunk-pause:1"
 
 def archive(binary: Path) -> Path:
     def pack(folder: Path) -> None:
-        (folder / "pause.tar").write_bytes(_image(binary.read_bytes()))
+        (folder / "pause.tar").write_bytes(image(binary.read_bytes(), name=IMAGE))
 
     return cache.entry("pause", pack, key=cache.key(files=[binary])) / "pause.tar"
 
 
-def _image(program: bytes) -> bytes:
+def image(program: bytes, *, name: str) -> bytes:
+    """An image archive with one program in it, which is also its entrypoint."""
     layer = _tar({"pause": program})
     config = msgspec.json.encode(
         {
@@ -32,7 +33,7 @@ def _image(program: bytes) -> bytes:
             "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
         }
     )
-    manifest = [{"Config": "config.json", "RepoTags": [IMAGE], "Layers": ["layer.tar"]}]
+    manifest = [{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]
     return _tar({"config.json": config, "layer.tar": layer, "manifest.json": msgspec.json.encode(manifest)})
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from sunk.local import parts, pause
+from sunk.local import images as builder, parts, pause
 from sunk.local.parts import Parts
 from sunk.model.refusal import Refusal
 
@@ -18,13 +18,23 @@ class Stock(msgspec.Struct, frozen=True):
 
 
 def fill(*, images: bool = True) -> Stock:
-    """Build what the cache lacks."""
+    """Build what the cache lacks. What changes most often comes last, see `seed`."""
     made = parts.build()
-    return Stock(parts=made, images=(str(pause.archive(made.pause)),) if images else ())
+    archives = (pause.archive(made.pause), *builder.build()) if images else ()
+    return Stock(parts=made, images=tuple(map(str, archives)))
 
 
 def archive(image: str) -> Path:
     """An archive of an image that is named by path, or by the name of one that is built here."""
     if Path(image).is_file():
         return Path(image)
-    raise Refusal(f"there is no image archive {image}.")
+    names = {
+        builder.reference(name, slurm=slurm): (name, slurm) for name in builder.SOURCES for slurm in builder.SUITES
+    }
+    if image not in names:
+        raise Refusal(
+            f"there is no image archive {image}. Give the path of one, or one of the names that are built here: "
+            f"{', '.join(names)}."
+        )
+    name, slurm = names[image]
+    return builder.archive(name, slurm=slurm)

@@ -2,17 +2,18 @@
 
 import asyncio
 import logging
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from msgspec.structs import replace
 
-from sunk.kube.client import Client, Deletion, Preconditions, Scope
+from sunk.kube.client import Client, Deletion, Preconditions
 from sunk.kube.core import LEASES, NODES, PODS, Node, Pod
 from sunk.kube.errors import AlreadyExists, Conflict, NotFound
 from sunk.kube.patch import Strategic
-from sunk.kube.resource import Key
+from sunk.kube.resource import Key, R, Resource
 from sunk.local.fakekubelet import nodes, pods
 from sunk.local.fakekubelet.memory import Known, Memory
 from sunk.local.fakekubelet.settings import FLEET, Settings
@@ -87,19 +88,26 @@ class Deeds:
             return usual
 
     async def clear(self) -> None:
-        """Take the fleet away: its Pods without grace, for nobody is left to stop them, then Nodes and leases."""
-        doomed = iter([key for name in self._memory.nodes for key in self._memory.by_node.get(name, ())])
+        """Take the fleet away: its Pods without grace, for nobody is left to stop them, then leases and Nodes.
+
+        Each by a request of its own: the server works off the deletion of a whole collection one by one as well, but
+        in a single request that outlasts every patience. Left to the garbage collector, leases would take minutes.
+        """
+        keys = [key for name in self._memory.nodes for key in self._memory.by_node.get(name, ())]
+        await self._delete_all(PODS, keys)
+        await self._delete_all(LEASES, [Key(nodes.LEASE_NAMESPACE, name) for name in self._memory.nodes])
+        await self._delete_all(NODES, [Key("", name) for name in self._memory.nodes])
+
+    async def _delete_all(self, resource: Resource[R], keys: Iterable[Key]) -> None:
+        doomed = iter(keys)
         async with asyncio.TaskGroup() as group:
             for number in range(self._settings.workers):
-                group.create_task(self._delete(doomed), name=f"fake kubelet: clear {number}")
-        ours = f"{FLEET}={self._settings.fleet}"
-        await self._client.delete_all(NODES, Scope(labels=ours))
-        await self._client.delete_all(LEASES, Scope(namespace=nodes.LEASE_NAMESPACE, labels=ours))
+                group.create_task(self._delete(resource, doomed), name=f"fake kubelet: clear {number}")
 
-    async def _delete(self, doomed: Any) -> None:
+    async def _delete(self, resource: Resource[R], doomed: Iterator[Key]) -> None:
         for key in doomed:
             with suppress(NotFound):
-                await self._client.delete(PODS, key.name, Deletion(grace_period_seconds=0), namespace=key.namespace)
+                await self._client.delete(resource, key.name, Deletion(grace_period_seconds=0), namespace=key.namespace)
 
     def _plan(self, known: Known) -> pods.Step:
         pod = known.pod

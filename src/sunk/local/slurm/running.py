@@ -1,0 +1,165 @@
+"""A Slurm cluster that runs on this machine, and what a test can do with it."""
+
+import re
+import shlex
+import signal
+import subprocess
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from sunk.local.process import Home
+from sunk.local.slurm import configuration, wires
+from sunk.local.slurm.configuration import BOXES, CONTROLLER, LOGIN, PARTITIONS, TOOLS, Node, Settings
+from sunk.local.slurm.layout import Layout
+from sunk.local.slurm.machines import Answer, Machines
+from sunk.model.refusal import Refusal
+
+READY: Final = 20.0
+USABLE: Final = ("IDLE", "ALLOCATED", "MIXED")
+HINDERED: Final = ("DRAIN", "NOT_RESPONDING", "INVALID_REG")
+PYTHON: Final = "/opt/sunk/bin/python3"
+_STATE: Final = re.compile(r"NodeName=(\S+).*? State=(\S+)")
+_NOTHING: Final[Mapping[str, str]] = {}
+
+
+class Slurm:
+    """One cluster: `controller`, `login` for commands, `sunk` with our own image, and nodes."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.machines = Machines(Home(cluster=layout.cluster, folder=layout.folder))
+        self._wires = 0
+
+    def run(
+        self,
+        *command: str,
+        uid: int = 0,
+        on: str = LOGIN,
+        timeout: float = 30.0,
+        stdin: str | None = None,
+        env: Mapping[str, str] = _NOTHING,
+    ) -> str:
+        """Run a command in the image's files and give what it printed. Anything but exit code 0 is a Refusal."""
+        answer = self.attempt(*command, uid=uid, on=on, timeout=timeout, stdin=stdin, env=env)
+        if answer.code:
+            said = (answer.err or answer.out).strip()
+            raise Refusal(f"`{shlex.join(command)}` on {on} ended with code {answer.code}: {said[-2000:]}")
+        return answer.out
+
+    def attempt(
+        self,
+        *command: str,
+        uid: int = 0,
+        on: str = LOGIN,
+        timeout: float = 30.0,
+        stdin: str | None = None,
+        env: Mapping[str, str] = _NOTHING,
+    ) -> Answer:
+        """Run a command that may end with any code."""
+        return self.machines.execute(on, command, uid=uid, timeout=timeout, stdin=stdin, env=env)
+
+    def spawn(
+        self, *command: str, uid: int = 0, on: str = LOGIN, env: Mapping[str, str] = _NOTHING
+    ) -> subprocess.Popen[str]:
+        """Start a command and go on. It ends with the cluster at the latest."""
+        return self.machines.spawn(on, command, uid=uid, env=env)
+
+    def python(self, *arguments: str, uid: int = 0, timeout: float = 60.0, env: Mapping[str, str] = _NOTHING) -> str:
+        """Run the Python of our own image, with libslurm and the cluster in reach and the clone at /clone."""
+        self.require_tools()
+        return self.run(PYTHON, *arguments, uid=uid, on=TOOLS, timeout=timeout, env=env)
+
+    def require_tools(self) -> None:
+        """Make the machine with our own image. It is built from the sources, so only who needs it waits for it."""
+        if TOOLS not in self.machines.boxes:
+            self.machines.add(self.layout.tools())
+
+    def begin(self, nodes: Sequence[Node]) -> None:
+        """Start everything. Nodes look for the controller once in ten seconds, so it comes first."""
+        wires.lay(self.layout.cluster)
+        self._make(nodes, with_login=True)
+        self.machines.up(*self.machines.boxes)
+        self.start(CONTROLLER)
+        self.start(LOGIN, *(node.name for node in nodes))
+
+    def add(self, *nodes: Node | str) -> None:
+        """Add nodes, each with a slurmd of its own, and wait until they are usable."""
+        made = configuration.nodes(nodes)
+        for node in made:
+            configuration.check(node.name, taken=set(self.machines.boxes))
+        self._make(made)
+        self.start(*(node.name for node in made))
+
+    def _make(self, nodes: Sequence[Node], *, with_login: bool = False) -> None:
+        made = [*([self.layout.login()] if with_login else []), *(self.layout.node(node) for node in nodes)]
+        first = self._wires + 1
+        self._wires += len(made)
+        wires.connect(self.layout.cluster, {box.name: index for index, (box, _) in enumerate(made, start=first)})
+        for box, daemon in [*([self.layout.controller()] if with_login else []), *made]:
+            self.machines.add(box, daemon=daemon)
+
+    def start(self, *names: str) -> None:
+        """Start what was stopped or killed, and wait until it serves."""
+        self.machines.start(*names)
+        if CONTROLLER in names:
+            self.machines.wait(self.answers, what="an answer of slurmctld", timeout=READY)
+        if LOGIN in names:
+            has = self.layout.client_configuration.exists
+            self.machines.wait(has, what="the configuration that sackd asks for", timeout=READY)
+        if nodes := [name for name in names if name not in BOXES]:
+            self.expect(nodes, *USABLE, without=("NOT_RESPONDING",), timeout=READY + len(nodes))
+
+    def stop(self, name: str, *, with_signal: int = signal.SIGTERM) -> None:
+        """End a daemon alone, with SIGKILL if asked; what it started lives on, as under s6 in a Pod."""
+        self.machines.stop(name, with_signal=with_signal)
+
+    def kill(self, name: str) -> None:
+        """End everything on a machine at once, as when a Pod is lost. Its files stay."""
+        self.machines.kill(name)
+
+    def answers(self) -> bool:
+        """Whether slurmctld does."""
+        return self.attempt("scontrol", "ping", on=CONTROLLER).code == 0
+
+    def states(self) -> dict[str, frozenset[str]]:
+        """Base state and flags of every node, in Slurm's words."""
+        text = self.run("scontrol", "show", "nodes", "--oneliner", on=CONTROLLER)
+        return {name: frozenset(words.split("+")) for name, words in _STATE.findall(text)}
+
+    def expect(
+        self, nodes: str | Iterable[str], *any_of: str, without: Collection[str] = HINDERED, timeout: float = READY
+    ) -> None:
+        """Wait until each of these nodes shows one of these words and none of those it is to be without."""
+        names = [nodes] if isinstance(nodes, str) else list(nodes)
+        unwanted = set(without) - set(any_of)
+        seen: dict[str, frozenset[str]] = {}
+
+        def hold() -> bool:
+            states = self.states()
+            seen.update((name, states.get(name, frozenset({"not known to Slurm"}))) for name in names)
+            return all(state & set(any_of) and not state & unwanted for state in seen.values())
+
+        try:
+            self.machines.wait(hold, what=" or ".join(any_of), timeout=timeout)
+        except Refusal as refusal:
+            found = "; ".join(f"{name} is {'+'.join(sorted(state))}" for name, state in seen.items())
+            raise Refusal(f"{found}. {refusal}") from refusal
+
+    def configure(
+        self,
+        *,
+        config: Settings = _NOTHING,
+        lines: Sequence[str] = PARTITIONS,
+        files: Mapping[str, str] = _NOTHING,
+    ) -> None:
+        """Write the whole configuration anew and make Slurm read it."""
+        self.layout.write(config=config, lines=lines, files=files)
+        self.run("scontrol", "reconfigure", on=CONTROLLER)
+
+    def path(self, inside: str, *, on: str) -> Path:
+        """Where a file of a running machine lies as seen from here."""
+        return Path(f"/proc/{self.machines.boxes[on].process()}/root") / inside.lstrip("/")
+
+    def log(self, name: str) -> str:
+        return self.machines.home.log(name).read_text(errors="replace")

@@ -1,0 +1,142 @@
+"""The local cluster does what people expect of a Kubernetes."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+from tests.conftest import Kubectl
+from tests.waiting import eventually
+
+from sunk.local import cluster as clusters, network, pause, stock
+from sunk.local.cluster import Cluster
+from sunk.local.spec import from_file
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture
+def web(kubectl: Kubectl) -> Kubectl:
+    kubectl("apply", "-f", str(HERE / "web.yaml"))
+    kubectl("rollout", "status", "deployment/web", "--timeout=60s")
+    kubectl("wait", "--for=condition=Ready", "pod/client", "--timeout=60s")
+    return kubectl
+
+
+def test_services_answer_by_name_by_address_and_from_this_machine(web: Kubectl) -> None:
+    names = set(web("get", "pods", "-l", "app=web", "-o", "jsonpath={.items[*].metadata.name}").split())
+    heard = {web("exec", "client", "--", "curl", "-s", "http://web").strip() for _ in range(12)}
+    assert heard == names, "both copies, on two nodes, should have answered"
+
+    address = web("get", "service", "web", "-o", "jsonpath={.status.loadBalancer.ingress[0].ip}")
+    with urlopen(f"http://{address}/", timeout=10) as answer:
+        assert answer.read().decode().strip() in names
+
+
+def test_logs_and_exec_reach_the_container(web: Kubectl) -> None:
+    assert web("logs", "client") == "here I am\n"
+    assert web("exec", "client", "--", "id", "-u") == "0\n"
+
+
+def test_names_outside_the_cluster_do_not_resolve(web: Kubectl) -> None:
+    script = "getent hosts example.org || echo nobody"
+    assert web("exec", "client", "--", "sh", "-c", script, timeout=20) == "nobody\n"
+
+
+def test_nothing_in_the_cluster_has_a_route_to_the_outside(cluster: Cluster) -> None:
+    for namespace in network.namespaces(cluster.name):
+        asked = ["ip", "-netns", namespace, "route", "get", "198.51.100.1"]
+        said = subprocess.run(asked, capture_output=True, text=True, check=False)
+        assert "unreachable" in said.stderr, f"{namespace}: {said.stdout}"
+
+
+def test_an_unknown_service_address_dies_in_the_cluster(cluster: Cluster) -> None:
+    unused = cluster.network.services.replace("128.0/18", "190.9")
+    for machine in cluster.machines:
+        asked = ["ip", "-netns", machine.namespace, "route", "get", unused]
+        said = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+        assert "dev eth0" in said
+        assert "via" not in said
+
+
+def test_volumes_outlive_pods_and_go_with_their_claims(kubectl: Kubectl, cluster: Cluster) -> None:
+    kubectl("apply", "-f", str(HERE / "claims.yaml"))
+    kubectl("rollout", "status", "statefulset/keeper", "--timeout=60s")
+    kubectl("exec", "keeper-0", "--", "sh", "-c", "echo kept | tee /anywhere/note /on-node/note")
+    node = kubectl("get", "pod", "keeper-0", "-o", "jsonpath={.spec.nodeName}")
+
+    kubectl("delete", "pod", "keeper-0")
+    kubectl("rollout", "status", "statefulset/keeper", "--timeout=60s")
+    assert kubectl("exec", "keeper-0", "--", "cat", "/anywhere/note", "/on-node/note") == "kept\nkept\n"
+    assert kubectl("get", "pod", "keeper-0", "-o", "jsonpath={.spec.nodeName}") == node
+
+    volumes = kubectl("get", "pvc", "-o", "jsonpath={.items[*].spec.volumeName}").split()
+    assert all((cluster.folder / "volumes" / name / "note").exists() for name in volumes)
+    kubectl("delete", "statefulset", "keeper")
+    eventually(lambda: not any((cluster.folder / "volumes" / name).exists() for name in volumes))
+
+
+def test_an_image_can_be_loaded_onto_running_nodes(cluster: Cluster, tmp_path: Path) -> None:
+    image = tmp_path / "again.tar"
+    binary = stock.fill(images=False).parts.pause.read_bytes()
+    image.write_bytes(pause.image(binary, name="localhost/loaded:1"))
+    clusters.load(cluster, image)
+    for machine in cluster.machines:
+        command = ["ctr", "-a", str(machine.containerd_socket), "-n", "k8s.io", "images", "ls", "-q"]
+        assert "localhost/loaded:1" in subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.fixture(scope="module")
+def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
+    """A cluster of its own, beside the other, whose nodes are described in a file."""
+    file = tmp_path_factory.mktemp("described") / "nodes.yaml"
+    file.write_text(
+        """
+        nodes:
+          - name: gpu-1
+            labels: {gpu.nvidia.com/class: H100_NVLINK_80GB, node-role.kubernetes.io/gpu: ""}
+            taints: [{key: dedicated, value: slurm, effect: NoSchedule}]
+            resources: {nvidia.com/gpu: 8}
+          - name: cpu-1
+        """
+    )
+    clusters.remove("test-described")
+    made = clusters.up(from_file("test-described", file=file), stock=stock.fill())
+    yield Kubectl(program=stock.fill().parts.kubectl, kubeconfig=made.kubeconfig, namespace="default")
+    clusters.down("test-described")
+
+
+def test_nodes_are_what_the_file_says(described: Kubectl) -> None:
+    def of_gpu(path: str) -> str:
+        return described("get", "node", "gpu-1", "-o", f"jsonpath={{{path}}}")
+
+    assert of_gpu(r".metadata.labels.gpu\.nvidia\.com/class") == "H100_NVLINK_80GB"
+    assert of_gpu(".spec.taints[0].key") == "dedicated"
+    assert of_gpu(r".status.allocatable.nvidia\.com/gpu") == "8"
+    assert described("get", "node", "cpu-1", "-o", "jsonpath={.spec.taints}") == ""
+
+
+def test_a_label_taken_away_by_hand_comes_back(described: Kubectl) -> None:
+    described("label", "node", "gpu-1", "gpu.nvidia.com/class-")
+    get = ("get", "nodes", "-l", "gpu.nvidia.com/class=H100_NVLINK_80GB", "-o", "name")
+    eventually(lambda: described(*get) == "node/gpu-1\n")
+
+
+def test_a_pod_that_wants_faked_devices_lands_where_they_are(described: Kubectl) -> None:
+    pod = """
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: trainer}
+    spec:
+      tolerations: [{key: dedicated, operator: Exists}]
+      terminationGracePeriodSeconds: 0
+      containers:
+        - name: trainer
+          image: localhost/sunk-pause:1
+          imagePullPolicy: Never
+          resources: {limits: {nvidia.com/gpu: 8}}
+    """
+    described("apply", "-f", "-", stdin=pod)
+    described("wait", "--for=condition=Ready", "pod/trainer", "--timeout=60s")
+    assert described("get", "pod", "trainer", "-o", "jsonpath={.spec.nodeName}") == "gpu-1"

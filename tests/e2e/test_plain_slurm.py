@@ -1,0 +1,48 @@
+"""Slurm out of the shipped image, in Pods, before any controller of ours: images and local cluster fit together."""
+
+import secrets
+from pathlib import Path
+
+import pytest
+from tests.conftest import Kubectl
+from tests.waiting import eventually
+
+from sunk.local.cluster import Cluster
+
+MANIFEST = Path(__file__).parent / "slurm.yaml"
+
+
+class Slurm:
+    """Slurm's commands, run where slurmctld is."""
+
+    def __init__(self, kubectl: Kubectl) -> None:
+        self.kubectl = kubectl
+
+    def __call__(self, *command: str) -> str:
+        return self.kubectl("exec", "slurm-controller-0", "--", *command)
+
+    def idle(self) -> int:
+        return len(self("sinfo", "--noheader", "-N", "-t", "idle", "-o", "%N").split())
+
+
+@pytest.fixture
+def slurm(kubectl: Kubectl) -> Slurm:
+    kubectl("create", "secret", "generic", "slurm-key", f"--from-literal=slurm.key={secrets.token_hex(32)}")
+    kubectl("apply", "-f", str(MANIFEST))
+    kubectl("rollout", "status", "statefulset/slurm-controller", "--timeout=90s")
+    kubectl("rollout", "status", "daemonset/slurmd", "--timeout=90s")
+    found = Slurm(kubectl)
+    eventually(lambda: found.idle() == 3)
+    return found
+
+
+def test_a_job_runs_on_three_nodes_and_lives_through_the_death_of_slurmctld(slurm: Slurm, cluster: Cluster) -> None:
+    said = slurm("srun", "-N3", "--gres=gpu:h100:8", "sh", "-c", "echo $SLURMD_NODENAME").split()
+    assert sorted(said) == list(cluster.spec.node_names)
+
+    slurm("sbatch", "--wrap", "sleep 20", "-N3", "--output=/dev/null")
+    eventually(lambda: slurm("squeue", "--noheader", "-o", "%t").strip() == "R")
+    slurm.kubectl("delete", "pod", "slurm-controller-0")
+    slurm.kubectl("rollout", "status", "statefulset/slurm-controller", "--timeout=90s")
+    assert slurm("squeue", "--noheader", "-o", "%t %D").split() == ["R", "3"]
+    eventually(lambda: slurm.idle() == 3)
