@@ -198,7 +198,7 @@ if __name__ == "__main__":
     parser.add_argument("--nodes", type=int, default=5000)
     parser.add_argument("--pods", type=int, default=5000)
     parser.add_argument("--rest", type=float, default=60.0, help="seconds of quiet to measure")
-    parser.add_argument("--grace", type=float, default=50.0, help="the controller-manager's grace period")
+    parser.add_argument("--grace", type=float, default=Settings().grace, help="the controller-manager's grace period")
     chosen = vars(parser.parse_args())
     with api_server(chosen.pop("kubeconfig")) as path:
         report(asyncio.run(main(path, **chosen)))

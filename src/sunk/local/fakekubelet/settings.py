@@ -5,7 +5,8 @@ from typing import Final
 from msgspec import Struct, field
 
 from sunk.kube.core import Taint
-from sunk.local.fakekubelet.steering import Habits, key
+from sunk.local.control import API_ONLY_GRACE
+from sunk.local.fakekubelet.steering import Habits, key, seconds
 from sunk.model.refusal import Refusal
 
 FLEET: Final = key("fleet")
@@ -19,7 +20,8 @@ SIZE: Final = {"cpu": "128", "memory": "1Ti", "ephemeral-storage": "1Ti", "pods"
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """One fleet. Two fleets of different names live side by side on one API server.
 
-    `grace` is the controller-manager's `--node-monitor-grace-period` in seconds: leases are renewed well within it.
+    `grace` is the controller-manager's `--node-monitor-grace-period` in seconds, by default that of `--api-only`:
+    leases are renewed well within it.
     `keep` leaves Nodes and Pods as they are at the end, as a kubelet that dies does; else they are taken away.
     """
 
@@ -30,7 +32,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     taints: tuple[Taint, ...] = ()
     resources: dict[str, str] = field(default_factory=dict)
     habits: Habits = Habits()
-    grace: float = 50.0
+    grace: float = seconds(API_ONLY_GRACE)
     workers: int = 16
     keep: bool = False
 
