@@ -8,6 +8,7 @@ build. One lock serves all: two builders on one storage would remove each other'
 
 import fcntl
 import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from sunk.local import paths
-from sunk.local.shell import run
+from sunk.local.shell import run, works
 from sunk.model.refusal import Refusal
 
 PATIENCE = 1800.0
@@ -26,6 +27,8 @@ ISOLATED = (
 )
 # No signatures are asked for, because nothing is ever pulled: the only images are those made here.
 POLICY = '{"default": [{"type": "insecureAcceptAnything"}]}\n'
+NOISE = ("subprocess exited with status", "Error: building at STEP")
+LONGEST = 300
 
 
 class Build(msgspec.Struct, frozen=True):
@@ -44,6 +47,7 @@ class Storage(msgspec.Struct, frozen=True):
     """A folder of layers and images. `storage()` gives it, with the lock held."""
 
     folder: Path
+    driver: str = "overlay"
 
     @property
     def scratch(self) -> Path:
@@ -56,7 +60,10 @@ class Storage(msgspec.Struct, frozen=True):
         options += [f"--target={wanted.target}"] if wanted.target else []
         options += [f"--build-arg={name}={value}" for name, value in wanted.arguments.items()]
         options += [f"--secret=id={name},src={file}" for name, file in wanted.secrets.items()]
-        self._run("build", self._policy, *options, str(wanted.context))
+        try:
+            self._run("build", self._policy, *options, str(wanted.context))
+        except Refusal as refusal:
+            raise Refusal(complaint(str(refusal))) from refusal
 
     def has(self, name: str) -> bool:
         return name in self._run("images", "--format={{.Name}}:{{.Tag}}").splitlines()
@@ -92,7 +99,7 @@ class Storage(msgspec.Struct, frozen=True):
     @property
     def _command(self) -> tuple[str, ...]:
         folders = (f"--root={self.folder / 'layers'}", f"--runroot={self.folder / 'run'}")
-        return ("buildah", *folders, "--storage-driver=overlay")
+        return ("buildah", *folders, f"--storage-driver={self.driver}")
 
     def _run(self, verb: str, *words: str) -> str:
         return isolated([*self._command, verb, *words], scratch=self.scratch)
@@ -101,10 +108,11 @@ class Storage(msgspec.Struct, frozen=True):
 @contextmanager
 def storage() -> Iterator[Storage]:
     """Hold the storage of this machine's cache, cleaned of what earlier builds left behind."""
-    kept = Storage(folder=paths.cache() / "buildah")
-    kept.folder.mkdir(parents=True, exist_ok=True)
-    with (kept.folder / "lock").open("w") as lock:
+    folder = paths.cache() / "buildah"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        kept = Storage(folder=folder, driver=_driver(folder))
         try:
             kept.clean()
         except Refusal:
@@ -112,6 +120,24 @@ def storage() -> Iterator[Storage]:
             shutil.rmtree(kept.folder / "layers", ignore_errors=True)
             kept.clean()
         yield kept
+
+
+def _driver(folder: Path) -> str:
+    """Layers by overlay mounts, or by full copies where this file system cannot carry them: inside a container, say."""
+    trial = folder / "trial"
+    for part in ("lower", "upper", "work", "merged"):
+        (trial / part).mkdir(parents=True, exist_ok=True)
+    layers = f"lowerdir={trial / 'lower'},upperdir={trial / 'upper'},workdir={trial / 'work'}"
+    mounted = works([*ISOLATED, "mount", "-t", "overlay", "-o", layers, "overlay", trial / "merged"])
+    shutil.rmtree(trial)
+    return "overlay" if mounted else "vfs"
+
+
+def complaint(text: str) -> str:
+    """What went wrong inside a step, without the command line and the text of the step, which fill a screen."""
+    lines = re.sub(r"^`.*` ended with code \d+: ", "", text).splitlines()
+    kept = [line for line in lines if not line.startswith(NOISE)] or lines
+    return "\n".join(line[:LONGEST] for line in kept)
 
 
 def isolated(command: Sequence[str], *, scratch: Path, env: Mapping[str, str] | None = None) -> str:

@@ -59,7 +59,7 @@ def _servers() -> Path:
 
     def compile_all(folder: Path) -> None:
         go = _go(source / "go.mod")
-        with progress.step(f"Build Kubernetes {KUBERNETES} and CoreDNS from source (about 5 min, once)"):
+        with progress.step(f"Build Kubernetes {KUBERNETES} and CoreDNS (about 5 min, once)"):
             _compile(source, folder, go=go)
 
     return cache.entry("kubernetes", compile_all, key=key, needs=GO_SPACE)

@@ -16,7 +16,7 @@ from rich.status import Status
 
 HEARTBEAT = 60.0
 
-console = Console(stderr=True, highlight=False)
+console = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 @contextmanager
