@@ -4,7 +4,7 @@ SUNK := .venv/bin/sunk
 PYTEST := .venv/bin/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up down test test-all lint format bench lock clean
+.PHONY: help setup up down test test-all lint format generate bench lock clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -37,6 +37,9 @@ bench: setup ## Run every benchmark; results in bench/results/
 format: ## Put the code into shape
 	@.venv/bin/ruff check --fix-only
 	@.venv/bin/ruff format
+
+generate: ## Write the CRDs and values schemas of the charts anew
+	@.venv/bin/python -m sunk.model.generate
 
 LOCK := .venv/bin/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-annotate --no-header --universal --python-version 3.11
 lock: ## Write the locked requirements anew

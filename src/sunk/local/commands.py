@@ -143,3 +143,23 @@ def execute(*, name: str, command: tuple[str, ...]) -> None:
         os.execvp(command[0], command)  # noqa: S606 (the point of it)
     except FileNotFoundError as missing:
         raise Refusal(f"there is no program called {command[0]} in PATH.") from missing
+
+
+@local.command(name="fake-kubelet")
+@name_option
+@click.option("--nodes", type=int, default=100, show_default=True, help="How many Nodes to play.")
+@click.option("--fleet", default="fake", show_default=True, help="Their name, and the value of their fleet label.")
+@click.option("--keep", is_flag=True, help="Leave Nodes and Pods there at the end, as a dead kubelet would.")
+def fake_kubelet(*, name: str, nodes: int, fleet: str, keep: bool) -> None:
+    """Play kubelet for thousands of Nodes.
+
+    On a cluster started with --api-only, until interrupted. Pods bound to these Nodes run in name only. How they
+    behave is steered by annotations: `python -m pydoc sunk.local.fakekubelet` lists them.
+    """
+    import asyncio
+
+    from sunk.local import cluster, fakekubelet
+
+    kubeconfig = cluster.running_one(name).kubeconfig
+    settings = fakekubelet.Settings(nodes=nodes, fleet=fleet, keep=keep)
+    asyncio.run(fakekubelet.run(settings, kubeconfig=kubeconfig, ready=lambda: click.echo(f"{nodes} Nodes are there.")))

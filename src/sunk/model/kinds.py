@@ -1,0 +1,19 @@
+"""Every kind and every values file whose schema this project ships: what `make generate` writes."""
+
+from typing import Any, Final
+
+from msgspec import Struct
+
+from sunk.model.schema.kind import Kind
+
+
+class Values(Struct, frozen=True):
+    """The values of a chart, and the struct that they are read into."""
+
+    chart: str
+    kind: type[Struct]
+    title: str
+
+
+KINDS: Final[tuple[Kind[Any, Any], ...]] = ()
+VALUES: Final[tuple[Values, ...]] = ()
