@@ -4,6 +4,7 @@ The bare API lives as long as the test run. The cluster with nodes takes longer 
 the next run and replaced when the images it holds are no longer the ones that this tree builds.
 """
 
+import asyncio
 import os
 import secrets
 import subprocess
@@ -21,6 +22,10 @@ from sunk.local.cluster import Cluster
 from sunk.local.spec import Spec, plain
 
 API_PREFIX = "test-api-"
+
+# pytest-asyncio asks for «the current loop» before it sets its own. Python 3.11 then makes one that nobody closes,
+# and a warning about it hits whichever test runs when it is collected. Once it was set to none, none is made.
+asyncio.set_event_loop(None)
 
 
 class Kube(msgspec.Struct, frozen=True):

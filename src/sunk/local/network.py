@@ -155,7 +155,9 @@ def add_bridge(network: Network, *, nodes: int) -> None:
     """Make the bridge that nodes hang on, with routes to the Pods of each."""
     hops = " ".join(f"nexthop via {network.node(index)}" for index in range(1, nodes + 1))
     _ip(
-        f"link add {BRIDGE} type bridge",
+        # Left to itself a bridge takes the lowest hardware address of its ports, and when one joins that may change:
+        # neighbours then talk to nobody for ten seconds.
+        f"link add {BRIDGE} address 02:00:00:00:00:01 type bridge",
         f"address add {network.gateway}/20 dev {BRIDGE}",
         f"link set {BRIDGE} up",
         *(f"route add {network.pods_of(index)} via {network.node(index)}" for index in range(1, nodes + 1)),

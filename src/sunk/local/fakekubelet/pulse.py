@@ -8,7 +8,6 @@ a plain replace with the version of the last answer, the cheapest write there is
 import asyncio
 import math
 from datetime import UTC, datetime
-from typing import Final
 from zlib import crc32
 
 from sunk.kube.client import Client
@@ -18,14 +17,10 @@ from sunk.kube.resource import Metadata
 from sunk.local.fakekubelet import nodes
 from sunk.local.fakekubelet.settings import Settings
 
-TICK: Final = 0.01
-"""Seconds between two volleys of renewals."""
-
 
 def next_beat(name: str, *, period: float, clock: float) -> float:
     """Find when this Node's place in the period comes round next, not counting the next tenth of it."""
-    places = math.ceil(period / TICK)
-    place = crc32(name.encode()) % places * period / places
+    place = crc32(name.encode()) / 2**32 * period
     return place + math.ceil((clock + period / 10 - place) / period) * period
 
 

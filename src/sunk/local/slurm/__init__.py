@@ -1,7 +1,32 @@
-"""x"""
+"""A real Slurm on this machine without Kubernetes, out of the files of our own images, for tests and benchmarks.
+
+```python
+with slurm.cluster(nodes=3, gpus=("h100",), config={"KillWait": 30}) as it:
+    it.run("srun", "-N3", "hostname", uid=1001)                 # alice; on the machine `login`
+    it.add(Node("g1", cpus=64, memory=512000, features=("h100",), gres="gpu:h100:8"))
+    it.stop("n1", with_signal=signal.SIGKILL)                   # slurmd alone; its jobs live on
+    it.kill("n2")                                               # all of that machine, as when a Pod is lost
+    it.expect("n2", "DOWN", without=(), timeout=60)
+    it.start("n1", "n2")
+    it.kill("controller"); it.start("controller")               # its state is kept
+    it.python("-c", "import ctypes; ctypes.CDLL('libslurm.so.42')")
+    pytest_inside(it, "tests/slurm")                            # in our own image, beside that cluster
+
+with slurm.many_nodes(5000) as it: ...                          # without as many slurmd; see `crowd`
+```
+
+Machines are `controller` (slurmctld), `login` (sackd, commands), `sunk` (our own image, on login's network) and one
+per node, each a box of namespaces (see `box`) on a network that leads nowhere. Nodes are dynamic and configless, as
+in production. Nothing outlives the block; what a killed test run left is removed by the next one's start.
+
+slurmdbd has no place yet: it would be one more machine here (`layout`), with MariaDB beside it.
+"""
 
 from sunk.local.slurm.configuration import Node
+from sunk.local.slurm.crowd import many_nodes
+from sunk.local.slurm.inside import Result, pytest_inside
+from sunk.local.slurm.machines import Answer
 from sunk.local.slurm.running import Slurm
 from sunk.local.slurm.starting import cluster
 
-__all__ = ["Node", "Slurm", "cluster"]
+__all__ = ["Answer", "Node", "Result", "Slurm", "cluster", "many_nodes", "pytest_inside"]

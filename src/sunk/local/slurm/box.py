@@ -8,6 +8,7 @@ both and /run does not, which is what a container with volumes would see.
 No mount of a box is visible to this machine, and all of them end with process 1.
 """
 
+import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,12 +20,15 @@ from sunk.local.process import Daemon
 DEVICES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9), "tty": (5, 0)}
 PATH = "/opt/sunk/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 SLURM_USER = 64030
-# As in the image, for daemons of root; slurmctld and sackd run as slurm.
-RUN_FOLDERS = {"slurm": SLURM_USER, "slurmctld": SLURM_USER, "slurmdbd": SLURM_USER, "lock": 0}
+ANCHORED = "anchored"
+LISTENING = "0A"
+"""As /proc/net/tcp says it."""
+# Each daemon insists that the folder of its socket is its own: slurmd runs as root, slurmctld as slurm.
+RUN_FOLDERS = {"slurm": 0, "slurmctld": SLURM_USER, "slurmdbd": SLURM_USER, "lock": 0}
 
 
 class Bind(msgspec.Struct, frozen=True):
-    """A folder of this machine that the box sees."""
+    """A folder or file of this machine that the box sees."""
 
     source: Path
     target: str
@@ -51,10 +55,8 @@ class Box(msgspec.Struct, frozen=True):
     network: str
     """Name of its network namespace."""
     binds: tuple[Bind, ...] = ()
-    hosts: tuple[tuple[str, str], ...] = ()
-    """Addresses with the names they have inside."""
-    empty_files: tuple[str, ...] = ()
-    """Paths inside at which there has to be some file."""
+    devices: tuple[str, ...] = ()
+    """Paths inside at which there has to be some device."""
 
     @property
     def upper(self) -> Path:
@@ -64,20 +66,21 @@ class Box(msgspec.Struct, frozen=True):
     def anchor_name(self) -> str:
         return f"{self.name}-anchor"
 
-    @property
-    def _anchored(self) -> Path:
-        return self.folder / "anchored"
-
     def process(self) -> int | None:
         """Process 1 of the box, by the number that it has on this machine; none before all is mounted."""
-        try:
-            text = self._anchored.read_text()
-        except FileNotFoundError:
-            return None
-        return int(text) if text.endswith("\n") else None
+        return first_process(self.folder)
 
     def forget(self) -> None:
-        self._anchored.unlink(missing_ok=True)
+        (self.folder / ANCHORED).unlink(missing_ok=True)
+
+
+def first_process(folder: Path) -> int | None:
+    """Process 1 of the box that lies in this folder."""
+    try:
+        text = (folder / ANCHORED).read_text()
+    except FileNotFoundError:
+        return None
+    return int(text) if text.endswith("\n") else None
 
 
 def prepare(box: Box) -> None:
@@ -86,8 +89,9 @@ def prepare(box: Box) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     etc = box.upper / "etc"
     etc.mkdir(exist_ok=True)
-    names = "".join(f"{address}\t{name}\n" for address, name in (("127.0.0.1", "localhost"), *box.hosts))
-    (etc / "hosts").write_text(names)
+    # Without a name server, asking one for an unknown name takes ten seconds, and slurmctld holds its locks meanwhile.
+    services = (box.image / "etc" / "nsswitch.conf").read_text()
+    (etc / "nsswitch.conf").write_text(re.sub(r"^hosts:.*$", "hosts: files", services, flags=re.MULTILINE))
     accounts = "".join(f"{each.name}:x:{each.uid}:{each.uid}::/home/{each.name}:/bin/bash\n" for each in PEOPLE)
     (etc / "passwd").write_text((box.image / "etc" / "passwd").read_text() + accounts)
     groups = "".join(f"{each.name}:x:{each.uid}:\n" for each in PEOPLE)
@@ -102,12 +106,16 @@ def anchor(box: Box) -> Daemon:
 
 def _script(box: Box) -> str:
     root = box.folder / "root"
-    layers = f"lowerdir={box.image},upperdir={box.upper},workdir={box.folder / 'work'}"
+    work = box.folder / "work"
+    # Volatile: nothing waits for this machine's disk, neither slurmctld that saves its state nor the end of a box.
+    layers = f"volatile,lowerdir={box.image},upperdir={box.upper},workdir={work}"
     lines = [
         # Still this machine's /proc, so this is our number out there, by which others enter.
         "read -r process _ < /proc/self/stat",
-        f"exec 3> {shlex.quote(str(box._anchored))}",  # noqa: SLF001 (this module's own)
+        f"exec 3> {shlex.quote(str(box.folder / ANCHORED))}",
         f"hostname {box.name}",
+        # How the kernel notes that the layer may be incomplete; it is, only if this machine itself crashed.
+        f"rm -rf {shlex.quote(str(work / 'work' / 'incompat'))}",
         f"mount -t overlay -o {shlex.quote(layers)} overlay {shlex.quote(str(root))}",
         f"cd {shlex.quote(str(root))}",
         "mount -t proc proc proc",
@@ -116,7 +124,7 @@ def _script(box: Box) -> str:
         *(f"install -d -o {owner} -g {owner} run/{name}" for name, owner in RUN_FOLDERS.items()),
         *_devices(),
         *(line for bind in box.binds for line in _bind(bind)),
-        *(f"mkdir -p .{Path(path).parent} && touch .{path}" for path in box.empty_files),
+        *(f"mkdir -p .{Path(path).parent}; test -e .{path} || mknod .{path} c 1 3" for path in box.devices),
         "pivot_root . .",
         "umount -l .",
         # The shell's `wait` reaps whatever lost its parent in here: slurmstepd does that a lot.
@@ -140,7 +148,10 @@ def _devices() -> list[str]:
 
 def _bind(bind: Bind) -> list[str]:
     target = shlex.quote(bind.target.lstrip("/"))
-    lines = [f"mkdir -p {target}", f"mount --bind {shlex.quote(str(bind.source))} {target}"]
+    lines = [
+        f"touch {target}" if bind.source.is_file() else f"mkdir -p {target}",
+        f"mount --bind {shlex.quote(str(bind.source))} {target}",
+    ]
     return lines if bind.writable else [*lines, f"mount -o remount,bind,ro {target}"]
 
 
@@ -170,3 +181,12 @@ def alive(process: int) -> bool:
     except (FileNotFoundError, ProcessLookupError):
         return False
     return state not in "ZX"
+
+
+def listens(process: int, port: int) -> bool:
+    """Whether a socket of its network namespace listens on that port."""
+    try:
+        rows = [row.split() for row in Path(f"/proc/{process}/net/tcp").read_text().splitlines()[1:]]
+    except OSError:
+        return False
+    return any(local.endswith(f":{port:04X}") and state == LISTENING for _, local, _, state, *_ in rows)

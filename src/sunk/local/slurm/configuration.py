@@ -15,6 +15,7 @@ LOGIN: Final = "login"
 TOOLS: Final = "sunk"
 BOXES: Final = (CONTROLLER, LOGIN, TOOLS)
 CONTROLLER_PORT: Final = 6817
+NODE_PORT: Final = 6818
 GPUS: Final = 8
 GPU_FOLDER: Final = "/opt/gpus"
 
@@ -35,6 +36,8 @@ DEFAULTS: Final[Settings] = MappingProxyType(
         "TreeWidth": 65533,
         "StateSaveLocation": "/var/spool/slurmctld",
         "SlurmdSpoolDir": "/var/spool/slurmd",
+        # A node may be larger than this machine; without it Slurm believes the CPUs, but not the memory.
+        "SlurmdParameters": "config_overrides",
         "SlurmctldPidFile": "/run/slurmctld/slurmctld.pid",
         "SlurmdPidFile": "/run/slurmd.pid",
         "SelectType": "select/cons_tres",
@@ -46,6 +49,8 @@ DEFAULTS: Final[Settings] = MappingProxyType(
         "SchedulerParameters": "batch_sched_delay=0,sched_interval=1,bf_interval=1",
         "PrologFlags": "Alloc",
         "DebugFlags": "GLOB_SILENCE",
+        # The default is not in the image, and every start would complain.
+        "MailProg": "/bin/true",
     }
 )
 PARTITIONS: Final = ("PartitionName=all Nodes=ALL Default=YES MaxTime=UNLIMITED State=UP",)
@@ -73,7 +78,7 @@ class Node(msgspec.Struct, frozen=True):
 
 
 def nodes(wanted: int | Sequence[Node | str]) -> tuple[Node, ...]:
-    """Spell out the nodes of a cluster: a number gives n1, n2, …"""
+    """Spell out the nodes of a cluster. A number means n1, n2 and so on."""
     if isinstance(wanted, int):
         return tuple(Node(name=f"n{index}") for index in range(1, wanted + 1))
     found = tuple(Node(name=each) if isinstance(each, str) else each for each in wanted)
@@ -109,6 +114,6 @@ def files(*, gpus: Sequence[str]) -> dict[str, str]:
     return {"cgroup.conf": "CgroupPlugin=disabled\n", "gres.conf": "".join(lines)}
 
 
-def gpu_files(gpus: Sequence[str]) -> list[str]:
-    """Slurm asks of a GPU only that its file exists, and that on every node which reads gres.conf."""
+def gpu_devices(gpus: Sequence[str]) -> list[str]:
+    """Slurm asks of a GPU only that some device is there, and that on every node which reads gres.conf."""
     return [f"{GPU_FOLDER}/{model}-{index}" for model in gpus for index in range(GPUS)]

@@ -13,8 +13,10 @@ from sunk.local.slurm import configuration, development, wires
 from sunk.local.slurm.box import PEOPLE, SLURM_USER, Bind, Box
 from sunk.local.slurm.configuration import CONTROLLER, CONTROLLER_PORT, LOGIN, TOOLS, Node, Settings
 
-SERVER: Final = f"{wires.address(0)}:{CONTROLLER_PORT}"
+SERVER: Final = f"{wires.address(wires.CONTROLLER)}:{CONTROLLER_PORT}"
 CLONE: Final = "/clone"
+COPIED: Final = ("pyproject.toml", "src", "tests")
+REMOTE: Final = "/run/remote"
 KEY_BYTES: Final = 128
 AS_SLURM: Final = ("setpriv", f"--reuid={SLURM_USER}", f"--regid={SLURM_USER}", "--clear-groups")
 
@@ -22,11 +24,13 @@ AS_SLURM: Final = ("setpriv", f"--reuid={SLURM_USER}", f"--regid={SLURM_USER}", 
 class Layout(msgspec.Struct, frozen=True):
     """One cluster's place on this machine.
 
-        etc/    /etc/slurm of the controller
-        key/    /etc/slurm of all others: they have the key, and are sent the rest
-        run/    /run/slurm of login and of our own image: sackd's socket, and the configuration it was sent
-        home/   /home of all
-        boxes/  the writable layers
+    etc/    /etc/slurm of the controller
+    key/    /etc/slurm of all others: they have the key, and are sent the rest
+    run/    /run/slurm of login and of our own image: sackd's socket, and the configuration it was sent
+    home/   /home of all
+    clone/  a copy of our sources and tests, for our own image
+    remote/ the socket by which tests in there steer the cluster
+    boxes/  the writable layers
     """
 
     cluster: str
@@ -43,7 +47,14 @@ class Layout(msgspec.Struct, frozen=True):
         """What sackd was sent; clients on its machine need no other."""
         return self.folder / "run" / "conf" / "slurm.conf"
 
+    def introduce(self, indexes: Mapping[str, int]) -> None:
+        """Write names of machines into the list that all of them share: slurmctld asks for the name of every client."""
+        with (self.folder / "hosts").open("a") as hosts:
+            hosts.writelines(f"{wires.address(index)}\t{name}\n" for name, index in indexes.items())
+
     def make_folders(self) -> None:
+        (self.folder / "hosts").write_text("127.0.0.1\tlocalhost\n")
+        self.introduce({CONTROLLER: wires.CONTROLLER, LOGIN: wires.LOGIN, TOOLS: wires.LOGIN})
         key = secrets.token_bytes(KEY_BYTES)
         for name in ("etc", "key"):
             path = self.folder / name / "slurm.key"
@@ -59,7 +70,9 @@ class Layout(msgspec.Struct, frozen=True):
 
     def write(self, *, config: Settings, lines: Sequence[str], files: Mapping[str, str]) -> None:
         """Write slurm.conf and all beside it."""
-        text = configuration.slurm_conf(self.cluster, address=wires.address(0), settings=config, lines=lines)
+        text = configuration.slurm_conf(
+            self.cluster, address=wires.address(wires.CONTROLLER), settings=config, lines=lines
+        )
         for name, content in {"slurm.conf": text, **configuration.files(gpus=self.gpus), **files}.items():
             path = self.folder / "etc" / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -80,9 +93,22 @@ class Layout(msgspec.Struct, frozen=True):
 
     def tools(self) -> Box:
         """Our own image, on login's network."""
-        packages = Bind(development.packages(self.version), development.FOLDER)
-        binds = (self._run, packages, Bind(paths.project(), CLONE))
+        for name in ("clone", "remote"):
+            (self.folder / name).mkdir(exist_ok=True)
+        binds = (
+            self._run,
+            Bind(development.packages(self.version), development.FOLDER),
+            Bind(self.folder / "clone", CLONE),
+            Bind(self.folder / "remote", REMOTE),
+        )
         return self._box(TOOLS, *binds, image="sunk", network=wires.namespace(self.cluster, LOGIN))
+
+    def copy_clone(self) -> None:
+        """Copy what tests inside our image need. A copy, because whoever runs them may not be let into the clone."""
+        project = paths.project()
+        found = (file for name in COPIED for file in (project / name, *(project / name).rglob("*")))
+        files = (file for file in found if file.is_file() and "__pycache__" not in file.parts)
+        images.stage(files, folder=self.folder / "clone", root=project)
 
     @property
     def _run(self) -> Bind:
@@ -94,9 +120,13 @@ class Layout(msgspec.Struct, frozen=True):
             image=images.root_file_system(image, slurm=self.version),
             folder=self.folder / "boxes" / name,
             network=network or wires.namespace(self.cluster, name),
-            binds=(Bind(self.folder / etc, "/etc/slurm"), Bind(self.home, "/home", writable=True), *binds),
-            hosts=((wires.address(0), CONTROLLER),),
-            empty_files=tuple(configuration.gpu_files(self.gpus)),
+            binds=(
+                Bind(self.folder / etc, "/etc/slurm"),
+                Bind(self.folder / "hosts", "/etc/hosts"),
+                Bind(self.home, "/home", writable=True),
+                *binds,
+            ),
+            devices=tuple(configuration.gpu_devices(self.gpus)),
         )
 
 

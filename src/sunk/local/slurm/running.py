@@ -5,14 +5,15 @@ import shlex
 import signal
 import subprocess
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from sunk.local.process import Home
 from sunk.local.slurm import configuration, wires
-from sunk.local.slurm.configuration import BOXES, CONTROLLER, LOGIN, PARTITIONS, TOOLS, Node, Settings
+from sunk.local.slurm.configuration import BOXES, CONTROLLER, LOGIN, NODE_PORT, PARTITIONS, TOOLS, Node, Settings
 from sunk.local.slurm.layout import Layout
-from sunk.local.slurm.machines import Answer, Machines
+from sunk.local.slurm.machines import Answer, Machines, finish
 from sunk.model.refusal import Refusal
 
 READY: Final = 20.0
@@ -29,7 +30,7 @@ class Slurm:
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
         self.machines = Machines(Home(cluster=layout.cluster, folder=layout.folder))
-        self._wires = 0
+        self._nodes = 0
 
     def run(
         self,
@@ -57,7 +58,8 @@ class Slurm:
         env: Mapping[str, str] = _NOTHING,
     ) -> Answer:
         """Run a command that may end with any code."""
-        return self.machines.execute(on, command, uid=uid, timeout=timeout, stdin=stdin, env=env)
+        started = self.machines.spawn(on, command, uid=uid, env=env)
+        return finish(started, what=f"`{shlex.join(command)}` on {on}", stdin=stdin, timeout=timeout)
 
     def spawn(
         self, *command: str, uid: int = 0, on: str = LOGIN, env: Mapping[str, str] = _NOTHING
@@ -71,14 +73,19 @@ class Slurm:
         return self.run(PYTHON, *arguments, uid=uid, on=TOOLS, timeout=timeout, env=env)
 
     def require_tools(self) -> None:
-        """Make the machine with our own image. It is built from the sources, so only who needs it waits for it."""
+        """Make the machine with our own image, and a fresh copy of the clone in it. Only who needs it waits for it."""
         if TOOLS not in self.machines.boxes:
             self.machines.add(self.layout.tools())
+            self.machines.up(TOOLS)
+        self.layout.copy_clone()
 
     def begin(self, nodes: Sequence[Node]) -> None:
         """Start everything. Nodes look for the controller once in ten seconds, so it comes first."""
         wires.lay(self.layout.cluster)
-        self._make(nodes, with_login=True)
+        wires.connect(self.layout.cluster, {LOGIN: wires.LOGIN})
+        for box, daemon in (self.layout.controller(), self.layout.login()):
+            self.machines.add(box, daemon=daemon)
+        self._make(nodes)
         self.machines.up(*self.machines.boxes)
         self.start(CONTROLLER)
         self.start(LOGIN, *(node.name for node in nodes))
@@ -91,12 +98,13 @@ class Slurm:
         self._make(made)
         self.start(*(node.name for node in made))
 
-    def _make(self, nodes: Sequence[Node], *, with_login: bool = False) -> None:
-        made = [*([self.layout.login()] if with_login else []), *(self.layout.node(node) for node in nodes)]
-        first = self._wires + 1
-        self._wires += len(made)
-        wires.connect(self.layout.cluster, {box.name: index for index, (box, _) in enumerate(made, start=first)})
-        for box, daemon in [*([self.layout.controller()] if with_login else []), *made]:
+    def _make(self, nodes: Sequence[Node]) -> None:
+        indexes = {node.name: index for index, node in enumerate(nodes, start=wires.FIRST_NODE + self._nodes)}
+        self._nodes += len(nodes)
+        wires.connect(self.layout.cluster, indexes)
+        self.layout.introduce(indexes)
+        for node in nodes:
+            box, daemon = self.layout.node(node)
             self.machines.add(box, daemon=daemon)
 
     def start(self, *names: str) -> None:
@@ -108,6 +116,9 @@ class Slurm:
             has = self.layout.client_configuration.exists
             self.machines.wait(has, what="the configuration that sackd asks for", timeout=READY)
         if nodes := [name for name in names if name not in BOXES]:
+            # Slurm may not have noticed yet that an earlier slurmd was gone, so its word alone says nothing.
+            for name in nodes:
+                self.machines.wait(partial(self.machines.listens, name, NODE_PORT), what=f"slurmd of {name}")
             self.expect(nodes, *USABLE, without=("NOT_RESPONDING",), timeout=READY + len(nodes))
 
     def stop(self, name: str, *, with_signal: int = signal.SIGTERM) -> None:
@@ -120,7 +131,8 @@ class Slurm:
 
     def answers(self) -> bool:
         """Whether slurmctld does."""
-        return self.attempt("scontrol", "ping", on=CONTROLLER).code == 0
+        here = self.machines.daemon(CONTROLLER) is not None
+        return here and self.attempt("scontrol", "ping", on=CONTROLLER).code == 0
 
     def states(self) -> dict[str, frozenset[str]]:
         """Base state and flags of every node, in Slurm's words."""

@@ -9,19 +9,24 @@ import fcntl
 import os
 import secrets
 import shutil
+import signal
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Final
 
 from sunk.local import cgroups, images, network as networks, paths
 from sunk.local.slurm import configuration
+from sunk.local.slurm.box import alive, first_process
 from sunk.local.slurm.configuration import CONTROLLER, PARTITIONS, Node, Settings
 from sunk.local.slurm.layout import Layout
+from sunk.local.slurm.machines import LAST_WORDS
 from sunk.local.slurm.running import Slurm
 from sunk.model.refusal import Refusal
 
 OWNER: Final = "owner.lock"
+PATIENCE: Final = 20.0
 _NOTHING: Final[Mapping[str, str]] = {}
 
 
@@ -43,7 +48,9 @@ def cluster(  # noqa: PLR0913 (each stands for itself and has a default)
     """
     wanted = configuration.nodes(nodes)
     if os.geteuid() != 0:
-        raise Refusal("a Slurm on this machine needs root (namespaces, mounts). Run this as root, for example with sudo.")
+        raise Refusal(
+            "a Slurm on this machine needs root (namespaces, mounts). Run this as root, for example with sudo."
+        )
     with _owned() as folder:
         layout = Layout(cluster=folder.name, folder=folder, version=version, gpus=tuple(gpus))
         layout.make_folders()
@@ -54,9 +61,13 @@ def cluster(  # noqa: PLR0913 (each stands for itself and has a default)
             made.begin(wanted)
             yield made
         except BaseException as trouble:
-            # The logs are about to be removed.
-            trouble.add_note(made.machines.words(CONTROLLER, *(node.name for node in wanted)).lstrip())
+            # The logs are about to be removed. Some troubles quote them already.
+            if LAST_WORDS not in str(trouble):
+                trouble.add_note(made.machines.words(CONTROLLER, *(node.name for node in wanted)).lstrip())
             raise
+        finally:
+            _kill_boxes(folder)
+            made.machines.end()
 
 
 def folders() -> Path:
@@ -92,12 +103,50 @@ def clear_abandoned() -> None:
 
 def remove(folder: Path) -> None:
     """Remove everything a cluster can own: processes first, since they hold all the rest, its folder last."""
+    _kill_boxes(folder)
     cgroups.kill(folder.name)
+    _await_end(folder.name)
     networks.remove(folder.name)
     cgroups.remove(folder.name)
     shutil.rmtree(folder, ignore_errors=True)
     if folder.exists():
-        raise Refusal(f"{folder} cannot be removed whole. Look at what is mounted below it or held open, then remove it.")
+        raise Refusal(
+            f"{folder} cannot be removed whole. Look at what is mounted below it or held open, then remove it."
+        )
+
+
+def _kill_boxes(folder: Path) -> None:
+    """Kill what is in the boxes before what holds them from outside.
+
+    A process 1 ends only when everybody in its box was reaped, and that is the duty of whoever entered from outside.
+    Were those killed at the same time, it would fall to this machine's own process 1, which may take its time.
+    """
+    own = cgroups.processes(folder.name)
+    for process in map(first_process, folder.glob("boxes/*")):
+        if process in own:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+    deadline = time.monotonic() + 1.0
+    while cgroups.processes(folder.name) and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
+def _await_end(name: str) -> None:
+    """A killed process leaves its control group at once, but its namespaces and mounts only with its last breath."""
+    deadline = time.monotonic() + PATIENCE
+    while dying := [file.parent.name for file in Path("/proc").glob("[0-9]*/cgroup") if _belongs(file, name)]:
+        if time.monotonic() > deadline:
+            raise Refusal(
+                f"processes {dying} of {name} were killed and do not end. Look at them with `ps`, then repeat."
+            )
+        time.sleep(0.02)
+
+
+def _belongs(file: Path, name: str) -> bool:
+    try:
+        return f"/{cgroups.group(name)}/" in file.read_text() and alive(int(file.parent.name))
+    except OSError:
+        return False
 
 
 def _locked(path: Path, *, wait: bool) -> IO[str]:

@@ -12,10 +12,15 @@ from sunk.local.shell import run
 
 BRIDGE: Final = "boxes"
 BLOCK: Final = IPv4Network("10.0.0.0/16")
+# Left to itself a bridge takes the lowest address of its ports; so a new box could change it, and the others would
+# send into the void until they ask anew, ten seconds later.
+HARDWARE: Final = "02:00:00:00:00:01"
+# Boxes are numbered in the order in which they are made.
+CONTROLLER, LOGIN, FIRST_NODE = 0, 1, 2
 
 
 def address(index: int) -> str:
-    """The address of the box with this index; 0 is the one that has the bridge."""
+    """The address of the box with this index."""
     return str(IPv4Address(BLOCK.network_address + 1 + index))
 
 
@@ -30,8 +35,8 @@ def lay(cluster: str) -> None:
     _batch("", [f"netns add {inside}"])
     lines = [
         "link set lo up",
-        f"link add {BRIDGE} type bridge",
-        f"address add {address(0)}/{BLOCK.prefixlen} dev {BRIDGE}",
+        f"link add {BRIDGE} address {HARDWARE} type bridge",
+        f"address add {address(CONTROLLER)}/{BLOCK.prefixlen} dev {BRIDGE}",
         f"link set {BRIDGE} up",
     ]
     _batch(inside, lines)
