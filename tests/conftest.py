@@ -9,6 +9,7 @@ import os
 import secrets
 import subprocess
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -17,6 +18,7 @@ import pytest
 from sunk.kube import access
 from sunk.kube.client import Client
 from sunk.kube.core import NAMESPACES
+from sunk.kube.errors import NotFound
 from sunk.local import cluster as clusters, stock
 from sunk.local.cluster import Cluster
 from sunk.local.spec import Spec, plain
@@ -58,8 +60,20 @@ async def kube(api: Cluster) -> AsyncIterator[Kube]:
     namespace = f"test-{secrets.token_hex(4)}"
     async with Client(access.from_kubeconfig(api.kubeconfig)) as client:
         await client.create(NAMESPACES, {"metadata": {"name": namespace}})
+        await _given_an_account(client, namespace)
         yield Kube(kubeconfig=api.kubeconfig, namespace=namespace, client=client, cluster=api)
         await client.delete(NAMESPACES, namespace)
+
+
+async def _given_an_account(client: Client, namespace: str) -> None:
+    """Wait for the account that every Pod gets: without it the API server refuses Pods."""
+    account = f"/api/v1/namespaces/{namespace}/serviceaccounts/default"
+    async with asyncio.timeout(30):
+        while True:
+            with suppress(NotFound):
+                await client.request("GET", account)
+                return
+            await asyncio.sleep(0.02)
 
 
 class Kubectl(msgspec.Struct, frozen=True):

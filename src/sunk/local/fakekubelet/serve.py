@@ -83,9 +83,11 @@ async def _running(
             await _first(kubelet.ready, running)
             yield kubelet, running
         finally:
-            await _stop(running)
-            if not settings.keep:
-                await kubelet.clear()
+            try:
+                await _stop(running)
+            finally:
+                if not settings.keep:
+                    await kubelet.clear()
 
 
 def _find(kubeconfig: Path | str | None) -> access.Access:

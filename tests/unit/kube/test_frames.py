@@ -1,0 +1,54 @@
+"""A watch arrives in chunks that end anywhere; what comes out must not depend on where."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, strategies as st
+from msgspec import Raw
+
+from sunk.kube import frames
+from sunk.kube.errors import ApiError, Gone, Unreadable
+from sunk.kube.frames import Lines
+
+LINE = st.binary(max_size=50).map(lambda line: line.replace(b"\n", b""))
+
+
+@given(lines=st.lists(LINE), cuts=st.lists(st.integers(min_value=0, max_value=500)))
+def test_lines_come_out_whole_wherever_the_chunks_end(lines: list[bytes], cuts: list[int]) -> None:
+    wire = b"".join(line + b"\n" for line in lines)
+    ends = sorted({0, len(wire), *(cut for cut in cuts if cut < len(wire))})
+    splitter = Lines()
+    found = [line for start, end in pairwise(ends) for line in splitter.feed(wire[start:end])]
+    assert found == lines
+
+
+def test_a_line_without_its_end_is_held_back() -> None:
+    splitter = Lines()
+    assert list(splitter.feed(b'{"type":')) == []
+    assert list(splitter.feed(b'"ADDED"}\n')) == [b'{"type":"ADDED"}']
+
+
+def test_a_bookmark_is_read_though_its_spec_is_null() -> None:
+    mark = frames.bare(
+        b'{"metadata":{"resourceVersion":"7","annotations":{"k8s.io/initial-events-end":"true"}},"spec":null}'
+    )
+    assert mark is not None
+    assert mark.metadata.resource_version == "7"
+    assert frames.ends_initial_list(mark)
+
+
+def test_an_error_event_becomes_the_exception_of_its_code() -> None:
+    gone = frames.error(Raw(b'{"code":410,"reason":"Expired","message":"too old"}'), asked="WATCH /pods")
+    assert isinstance(gone, Gone)
+    assert gone.message == "too old"
+
+
+def test_an_error_event_of_odd_shape_is_still_an_error() -> None:
+    odd = frames.error(Raw(b'["what"]'), asked="WATCH /pods")
+    assert type(odd) is ApiError
+    assert "what" in odd.message
+
+
+def test_a_line_that_is_no_event_is_said_to_be_unreadable() -> None:
+    with pytest.raises(Unreadable, match="no watch event"):
+        frames.frame(b"<html>")
