@@ -2,7 +2,7 @@
 
 Two sources: a kubeconfig file, and what Kubernetes puts into every Pod. Both end in one `Access`, so that nothing
 further on knows the difference. Who we are comes in two shapes: a client certificate is part of the TLS context; all
-else is a `Credentials` that yields the Authorization header anew for every request, because tokens grow old.
+else is a `Credentials` that is asked anew for every request, because tokens grow old.
 """
 
 import base64
@@ -10,15 +10,17 @@ import binascii
 import ssl
 import tempfile
 from collections.abc import Mapping
+from functools import partial
 from os import environ, pathsep
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 import yaml
 from msgspec import Struct, field
 
 from sunk.kube.credentials import AccessError, Credentials, Nobody, Token, TokenFile, read
+from sunk.kube.plugin import VERSIONS, Extension, Plugin, Program, configuration
 
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -61,6 +63,7 @@ class _Cluster(Struct, rename="kebab"):
     certificate_authority_data: str = ""
     insecure_skip_tls_verify: bool = False
     tls_server_name: str | None = None
+    extensions: tuple[Extension, ...] = ()
 
 
 class _User(Struct, rename="kebab"):
@@ -70,7 +73,7 @@ class _User(Struct, rename="kebab"):
     client_certificate_data: str = ""
     client_key: str = ""
     client_key_data: str = ""
-    exec: dict[str, Any] | None = None
+    exec: Program | None = None
 
 
 class _Context(Struct):
@@ -118,7 +121,7 @@ def from_kubeconfig(path: Path | str, *, context: str | None = None) -> Access:
     return Access(
         server=cluster.server.rstrip("/"),
         tls=_tls(cluster, user, path=path) if cluster.server.startswith("https:") else None,
-        credentials=_credentials(user, path=path, name=view.user),
+        credentials=_credentials(user, cluster, path=path),
         namespace=view.namespace,
         server_name=cluster.tls_server_name,
     )
@@ -149,24 +152,48 @@ def _pick(entries: tuple[N, ...], name: str, *, what: str, path: Path) -> N:
     raise AccessError(f"{path} has no {what} «{name}»; it has {_names(entries)}: name one of these, or add it")
 
 
-def _credentials(user: _User, *, path: Path, name: str) -> Credentials:
+def _credentials(user: _User, cluster: _Cluster, *, path: Path) -> Credentials:
     if user.token:
         return Token(user.token)
     if user.token_file:
         return TokenFile(path.parent / user.token_file)
-    if user.exec is not None:
-        raise AccessError(
-            f"{path}: user «{name}» gets its token from a program (exec), which is not supported yet: "
-            "put a token or a client certificate in its place"
-        )
-    return Nobody()
+    return _plugin(user.exec, cluster, path=path) if user.exec else Nobody()
+
+
+def _plugin(program: Program, cluster: _Cluster, *, path: Path) -> Plugin:
+    if program.api_version not in VERSIONS:
+        found = f"speaks {program.api_version or 'no version'}"
+        raise AccessError(f"{path}: the program «{program.command}» {found}: have it speak {' or '.join(VERSIONS)}")
+    about = {
+        "server": cluster.server,
+        "tls-server-name": cluster.tls_server_name,
+        "insecure-skip-tls-verify": cluster.insecure_skip_tls_verify or None,
+        "certificate-authority-data": base64.b64encode(_authority(cluster, path=path)).decode() or None,
+        "config": configuration(cluster.extensions),
+    }
+    said = {name: value for name, value in about.items() if value is not None}
+    return Plugin(program, folder=path.parent, dress=partial(_dress, cluster, path), cluster=said)
+
+
+def _dress(cluster: _Cluster, path: Path, certificate: bytes, key: bytes) -> ssl.SSLContext:
+    context = _trusting(cluster, path=path)
+    _present(context, certificate=certificate, key=key or certificate, path=path)
+    return context
+
+
+def _authority(cluster: _Cluster, *, path: Path) -> bytes:
+    return _material(cluster.certificate_authority_data, cluster.certificate_authority, path=path, wanted="the CA")
+
+
+def _trusting(cluster: _Cluster, *, path: Path) -> ssl.SSLContext:
+    context = _trust(_authority(cluster, path=path), where=path)
+    if cluster.insecure_skip_tls_verify:
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
 
 
 def _tls(cluster: _Cluster, user: _User, *, path: Path) -> ssl.SSLContext:
-    pem = _material(cluster.certificate_authority_data, cluster.certificate_authority, path=path, wanted="the CA")
-    context = _trust(pem, where=path)
-    if cluster.insecure_skip_tls_verify:
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context = _trusting(cluster, path=path)
     certificate = _material(
         user.client_certificate_data, user.client_certificate, path=path, wanted="the client certificate"
     )

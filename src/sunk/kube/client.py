@@ -1,9 +1,11 @@
 """Typed requests to one API server, each with an end in time.
 
-The client neither retries nor caches: what is safe to repeat is known where the request is made. Every method raises
-what `sunk.kube.errors` holds and nothing else. Bodies are what msgspec can encode: dicts, Structs, `msgspec.Raw`.
+The client caches nothing. It repeats nothing either unless it is given a `Retry`, and then only what `sunk.kube.retry`
+finds safe to repeat. Every method raises what `sunk.kube.errors` holds and nothing else. Bodies are what msgspec can
+encode: dicts, Structs, `msgspec.Raw`.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from types import TracebackType
@@ -16,9 +18,12 @@ from yarl import URL
 
 from sunk.kube.access import Access
 from sunk.kube.credentials import AccessError
-from sunk.kube.errors import Gone, Unreachable, Unreadable, refusal
+from sunk.kube.errors import ApiError, Gone, Unreachable, Unreadable, refusal
+from sunk.kube.exchange import Exchange, Observer, unobserved
+from sunk.kube.limits import Bucket
 from sunk.kube.patch import Apply, Body, Patch
 from sunk.kube.resource import R, Resource
+from sunk.kube.retry import ONCE, Repeat, Retry, of_body, of_patch, persist
 
 PAGE: Final = 500
 """Objects per page of a list: small enough that decoding one does not hold up the loop."""
@@ -26,6 +31,7 @@ PAGE: Final = 500
 _LOST: Final = (aiohttp.ClientError, OSError, TimeoutError, AccessError)
 _OK: Final = 300
 _UNAUTHORIZED: Final = 401
+_UNSENT: Final = (aiohttp.ClientConnectorError, AccessError)
 
 
 class Scope(Struct, frozen=True):
@@ -79,13 +85,28 @@ class Listing(Struct, Generic[R], frozen=True):
 
 
 class Client:
-    """One session with one API server; use it as an async context manager, or call `close`."""
+    """One session with one API server; use it as an async context manager, or call `close`.
 
-    def __init__(self, access: Access, *, timeout: float = 30.0, connections: int = 64) -> None:
+    `limit` holds requests up before they are sent, `retry` says how long to repeat, `observe` hears of every exchange.
+    """
+
+    def __init__(  # noqa: PLR0913 - one keyword per trait
+        self,
+        access: Access,
+        *,
+        timeout: float = 30.0,
+        connections: int = 64,
+        limit: Bucket | None = None,
+        retry: Retry = ONCE,
+        observe: Observer = unobserved,
+    ) -> None:
         self._access = access
+        self._limit = limit
+        self._retry = retry
+        self._observe = observe
         # Proxies are left alone (trust_env is off), and cookies have no business here.
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=connections, ssl=access.tls or True),
+            connector=aiohttp.TCPConnector(limit=connections),
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=timeout),
             headers={"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "sunk"},
@@ -105,7 +126,7 @@ class Client:
 
     async def get(self, resource: Resource[R], name: str, *, namespace: str = "", subresource: str = "") -> R:
         path = resource.path(namespace, name, subresource=subresource)
-        return self.decode(resource, await self.request("GET", path))
+        return self.decode(resource, await self.request("GET", path, repeat=Repeat.UNKNOWN))
 
     async def list(self, resource: Resource[R], scope: Scope = EVERYWHERE) -> Listing[R]:
         """Read all objects as they were at one moment. One that does not fit its record is an error here."""
@@ -127,14 +148,15 @@ class Client:
         path, query = resource.path(scope.namespace), scope.query() | {"limit": str(limit)}
         decode = self._decoder(Page).decode
         while True:
-            page: Page = decode(await self.request("GET", path, query=query))
+            page: Page = decode(await self.request("GET", path, query=query, repeat=Repeat.UNKNOWN))
             yield page
             if not page.metadata.more:
                 return
             query["continue"] = page.metadata.more
 
     async def create(self, resource: Resource[R], body: Body | Raw, *, namespace: str = "") -> R:
-        return self.decode(resource, await self.request("POST", resource.path(namespace), body=body))
+        reply = await self.request("POST", resource.path(namespace), body=body, repeat=Repeat.UNDONE)
+        return self.decode(resource, reply)
 
     async def post(self, path: str, body: Body | Raw) -> bytes:
         """Post to a subresource that answers with something else than the object: binding, eviction, token."""
@@ -145,14 +167,16 @@ class Client:
     ) -> R:
         """Write the whole object. A resourceVersion in its metadata makes this depend on what was read."""
         path = resource.path(namespace, name, subresource=subresource)
-        return self.decode(resource, await self.request("PUT", path, body=body))
+        return self.decode(resource, await self.request("PUT", path, body=body, repeat=of_body(body)))
 
     async def patch(
         self, resource: Resource[R], name: str, patch: Patch, *, namespace: str = "", subresource: str = ""
     ) -> R:
         path = resource.path(namespace, name, subresource=subresource)
         query = {"fieldManager": patch.manager, "force": str(patch.force).lower()} if isinstance(patch, Apply) else {}
-        reply = await self.request("PATCH", path, body=patch.body, query=query, media=patch.media)
+        reply = await self.request(
+            "PATCH", path, body=patch.body, query=query, media=patch.media, repeat=of_patch(patch)
+        )
         return self.decode(resource, reply)
 
     async def delete(
@@ -162,16 +186,17 @@ class Client:
         how: Deletion = PLAINLY,
         *,
         namespace: str = "",
-    ) -> None:
-        """Ask for the end of an object, which finalizers and a grace period may put off."""
-        await self.request("DELETE", resource.path(namespace, name), body=how)
+    ) -> bytes:
+        """Ask for the end of an object, which finalizers and a grace period may put off; the answer says which."""
+        repeat = Repeat.UNKNOWN if how.preconditions else Repeat.UNDONE
+        return await self.request("DELETE", resource.path(namespace, name), body=how, repeat=repeat)
 
     async def delete_all(self, resource: Resource[R], scope: Scope, how: Deletion = PLAINLY) -> None:
         """Delete a whole selection by one request; an empty selector would mean everything and is refused."""
         query = scope.query()
         if not query:
             raise ValueError(f"delete_all of {resource.plural} without a selector: give labels or fields")
-        await self.request("DELETE", resource.path(scope.namespace), query=query, body=how)
+        await self.request("DELETE", resource.path(scope.namespace), query=query, body=how, repeat=Repeat.UNDONE)
 
     def decode(self, resource: Resource[R], body: bytes | Raw) -> R:
         try:
@@ -185,7 +210,7 @@ class Client:
             self._decoders[kind] = json.Decoder(kind)
         return self._decoders[kind]
 
-    async def request(
+    async def request(  # noqa: PLR0913 - one keyword per part of a request
         self,
         method: str,
         path: str,
@@ -193,51 +218,78 @@ class Client:
         query: Mapping[str, str] | None = None,
         body: Any = None,
         media: str = "application/json",
+        repeat: Repeat = Repeat.NEVER,
     ) -> bytes:
-        """Send one request and return the body of the answer; all else goes through here."""
+        """Send one request, or as many as may be, and return the body of the answer; all else goes through here."""
         data = None if body is None else json.encode(body)
-        try:
+
+        async def send() -> bytes:
             async with self._send(method, path, query, data=data, headers={"Content-Type": media}) as reply:
                 return await reply.read()
-        except _LOST as error:
-            raise self._lost(error, asked=f"{method} {path}") from error
+
+        return await persist(send, retry=self._retry, repeat=repeat)
 
     @asynccontextmanager
     async def stream(self, path: str, query: Mapping[str, str]) -> AsyncIterator[aiohttp.StreamReader]:
         """Open an answer without an end. The total time is not bounded; whoever reads bounds the silence."""
         limit = aiohttp.ClientTimeout(total=None, sock_connect=self._session.timeout.total)
-        try:
-            async with self._send("GET", path, query, timeout=limit) as reply:
-                yield reply.content
-        except _LOST as error:
-            raise self._lost(error, asked=f"GET {path}") from error
+        async with self._send("GET", path, query, timeout=limit, watch=True) as reply:
+            yield reply.content
 
     @asynccontextmanager
     async def _send(
+        self, method: str, path: str, query: Mapping[str, str] | None, *, watch: bool = False, **options: Any
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        if self._limit is not None:
+            await self._limit.take()
+        clock = asyncio.get_running_loop().time
+        began, code, heard = clock(), 0, False
+        try:
+            async with self._exchange(method, path, query, **options) as reply:
+                heard = True
+                self._observe(Exchange(method, path, reply.status, clock() - began, watch=watch))
+                yield reply
+        except ApiError as refused:
+            code = refused.status
+            raise
+        except _LOST as error:
+            raise self._lost(error, asked=f"{method} {path}") from error
+        finally:
+            if not heard:
+                self._observe(Exchange(method, path, code, clock() - began, watch=watch))
+
+    @asynccontextmanager
+    async def _exchange(
         self, method: str, path: str, query: Mapping[str, str] | None, **options: Any
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         url = URL(self._access.server + path + (f"?{urlencode(query)}" if query else ""), encoded=True)
         options["headers"] = dict(options.get("headers", ()))
         options["server_hostname"] = self._access.server_name
         for last in (False, True):
-            options["headers"] |= self._authorization()
+            proof = await self._access.credentials.proof()
+            options["headers"] |= {"Authorization": proof.authorization} if proof.authorization else {}
+            options["ssl"] = proof.tls or self._access.tls or True
             async with self._session.request(method, url, **options) as reply:
                 if reply.status < _OK:
                     yield reply
                     return
                 # A token may have been renewed since it was read: once more with a fresh one, if there is one.
-                if last or reply.status != _UNAUTHORIZED or not self._access.credentials.refused():
+                if last or reply.status != _UNAUTHORIZED or not await self._access.credentials.refused(proof):
                     wait = reply.headers.get("Retry-After", "")
                     asked = f"{method} {path}"
                     raise refusal(await reply.read(), code=reply.status, asked=asked, retry_after=wait)
 
-    def _authorization(self) -> dict[str, str]:
-        value = self._access.credentials.authorization()
-        return {"Authorization": value} if value else {}
-
     def _lost(self, error: Exception, *, asked: str) -> Unreachable:
-        found = "no answer in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
+        sent = not isinstance(error, _UNSENT)
+        if isinstance(error, AccessError):
+            return Unreachable(f"{asked}: {error}", sent=sent)
+        found = str(error) or type(error).__name__
         advice = "see that the API server runs and that the address is right"
-        if isinstance(error, aiohttp.ClientConnectorCertificateError):
-            advice = "give the CA that signed the API server's certificate"
-        return Unreachable(f"{asked} at {self._access.server}: {found}: {advice}")
+        match error:
+            case TimeoutError():
+                found = "no answer in time"
+            case aiohttp.ClientConnectorCertificateError():
+                found, advice = str(error.certificate_error), "give the CA that signed the API server's certificate"
+            case aiohttp.ClientConnectorError():
+                found = error.os_error.strerror or str(error.os_error)
+        return Unreachable(f"{asked} at {self._access.server}: {found}: {advice}", sent=sent)

@@ -1,6 +1,7 @@
 """Who we are to the API server, as far as a header says it; a client certificate is part of the TLS context."""
 
 import asyncio
+import ssl
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -14,33 +15,40 @@ class AccessError(Exception):
     """There is no usable way to an API server. The text says in which file, what is missing, and what to do."""
 
 
+class Proof(Struct, frozen=True):
+    """Who we are, for one request: its Authorization header, and a TLS context if a certificate came with it."""
+
+    authorization: str = ""
+    tls: ssl.SSLContext | None = None
+
+
 class Credentials(Protocol):
-    """Something that can prove who we are. An `exec` plugin will be one more of these."""
+    """Something that can prove who we are; `sunk.kube.plugin` is one more of these."""
 
-    def authorization(self) -> str:
-        """Return the Authorization header to send now; empty for none."""
+    async def proof(self) -> Proof:
+        """Return what to show now."""
 
-    def refused(self) -> bool:
-        """Hear that the server said 401. True if the next `authorization` may do better."""
+    async def refused(self, proof: Proof) -> bool:
+        """Hear that the server said 401 to a proof. True if the next one may do better."""
 
 
 class Nobody(Struct, frozen=True):
     """No header: the client certificate speaks, or the server takes anybody."""
 
-    def authorization(self) -> str:
-        return ""
+    async def proof(self) -> Proof:
+        return Proof()
 
-    def refused(self) -> bool:
+    async def refused(self, proof: Proof) -> bool:  # noqa: ARG002 - the protocol's
         return False
 
 
 class Token(Struct, frozen=True):
     value: str
 
-    def authorization(self) -> str:
-        return f"Bearer {self.value}"
+    async def proof(self) -> Proof:
+        return Proof(f"Bearer {self.value}")
 
-    def refused(self) -> bool:
+    async def refused(self, proof: Proof) -> bool:  # noqa: ARG002 - the protocol's
         return False
 
 
@@ -51,17 +59,16 @@ class TokenFile(Struct):
     _value: str = ""
     _until: float = 0.0
 
-    def authorization(self) -> str:
+    async def proof(self) -> Proof:
         now = asyncio.get_running_loop().time()
         if now >= self._until:
             self._value = read(self.path, wanted="a token").decode().strip()
             self._until = now + TOKEN_LIFE
-        return f"Bearer {self._value}"
+        return Proof(f"Bearer {self._value}")
 
-    def refused(self) -> bool:
-        before, self._until = self._value, 0.0
-        self.authorization()
-        return self._value != before
+    async def refused(self, proof: Proof) -> bool:
+        self._until = 0.0
+        return await self.proof() != proof
 
 
 def read(path: Path, *, wanted: str) -> bytes:

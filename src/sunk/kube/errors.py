@@ -17,7 +17,11 @@ class KubeError(Exception):
 
 
 class Unreachable(KubeError):
-    """No answer. Whether a write took place is unknown until the object is read again."""
+    """No answer. Whether a write took place is unknown until the object is read again, unless it was never sent."""
+
+    def __init__(self, message: str, *, sent: bool = True) -> None:
+        super().__init__(message)
+        self.sent: Final = sent
 
 
 class Unreadable(KubeError):

@@ -1,7 +1,7 @@
 """The four ways to change a part of an object, each with its own media type.
 
-A patch may carry `metadata.uid` and `metadata.resourceVersion`: the server then answers Conflict where the object is
-not the one, or not the version, that the change was decided on.
+A patch may carry `metadata.resourceVersion` and `metadata.uid`, and is then refused where the object is not the
+version (Conflict) or not the one (Invalid: uids are immutable) that the change was decided on.
 """
 
 from collections.abc import Mapping, Sequence

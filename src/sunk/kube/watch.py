@@ -17,7 +17,8 @@ server hangs up, and then the stream is resumed. So no change is lost or overtak
 that notices a dead connection runs only while we wait for bytes, never while the consumer works.
 
 An object that does not fit its record is skipped with a log line, and whatever was known under its key stays: what
-cannot be read is not gone.
+cannot be read is not gone. The same trouble is said once and not at every try; a resource that does not exist (its CRD
+is missing) or that we may not read is tried at a slow pace, for somebody may mend that.
 
 What was refused: aiohttp's `readline` (ends at 512 KiB; an object may have 3 MB), a queue between reader and consumer
 (it loses the back-pressure), trust in `timeoutSeconds` alone (a half-open connection outlives it).
@@ -34,9 +35,9 @@ from aiohttp import StreamReader
 from msgspec import Raw, Struct
 
 from sunk.kube.client import EVERYWHERE, PAGE, Client, Scope
-from sunk.kube.errors import ApiError, Gone, KubeError, TooManyRequests, Unreachable, Unreadable
+from sunk.kube.errors import ApiError, Forbidden, Gone, KubeError, NotFound, TooManyRequests, Unreachable, Unreadable
 from sunk.kube.frames import Frame, Lines, bare, ends_initial_list, error, frame
-from sunk.kube.resource import R, Record, Resource
+from sunk.kube.resource import Key, R, Record, Resource
 from sunk.kube.view import Bookmark, Event, View
 
 log = logging.getLogger(__name__)
@@ -53,9 +54,21 @@ class Pace(Struct, frozen=True):
     lifetime: float = 420.0
     first_delay: float = 0.2
     longest_delay: float = 10.0
+    refused_delay: float = 30.0
 
 
 USUAL: Final = Pace()
+
+
+class WatchStatistics(Struct, frozen=True):
+    """Counts since the start, and the seconds since the last word (or the start)."""
+
+    events: int
+    streams: int
+    lists: int
+    failures: int
+    skipped: int
+    silence: float
 
 
 @asynccontextmanager
@@ -63,7 +76,7 @@ async def watch(
     client: Client, resource: Resource[R], scope: Scope = EVERYWHERE, *, pace: Pace = USUAL
 ) -> AsyncIterator[AsyncIterator[Event[R]]]:
     """Open a watch; leaving the block ends its connection, whatever its reader was doing."""
-    async with aclosing(_Watch(client, resource, scope, pace=pace).events()) as events:
+    async with aclosing(Watch(client, resource, scope, pace=pace).events()) as events:
         yield events
 
 
@@ -71,7 +84,9 @@ class _NoStreamedList(KubeError):  # noqa: N818 - named as in sunk.kube.errors
     """The server does not stream lists, or does not say where one ends."""
 
 
-class _Watch(Generic[R]):
+class Watch(Generic[R]):
+    """One watch and all it remembers. Most callers want `watch`, which also closes it."""
+
     def __init__(self, client: Client, resource: Resource[R], scope: Scope, *, pace: Pace) -> None:
         self._client = client
         self._resource = resource
@@ -79,31 +94,48 @@ class _Watch(Generic[R]):
         self._pace = pace
         self._path = resource.path(scope.namespace)
         self._view: View[R] = View()
-        self._version = ""  # where to resume; empty: nowhere, so list
+        self.version = ""
+        """Where an interrupted stream is resumed; empty means nowhere, so that a list comes first."""
         self._streams_lists = True
         self._listed_by = 0.0
         self._delay = pace.first_delay
+        self._trouble = ""
+        self._odd: set[Key] = set()
+        self._heard: float | None = None
+        self._events = self._streams = self._lists = self._failures = self._skipped = 0
+
+    def statistics(self) -> WatchStatistics:
+        now = asyncio.get_running_loop().time()
+        return WatchStatistics(
+            events=self._events,
+            streams=self._streams,
+            lists=self._lists,
+            failures=self._failures,
+            skipped=self._skipped,
+            silence=float("inf") if self._heard is None else now - self._heard,
+        )
 
     async def events(self) -> AsyncGenerator[Event[R]]:
         while True:
             try:
                 async with aclosing(self._round()) as events:
                     async for event in events:
-                        self._delay = self._pace.first_delay
+                        self._well()
                         yield event
             except _NoStreamedList as refused:
                 log.info("%s: %s; reading pages from now on", self._path, refused)
                 self._streams_lists = False
             except Gone as gone:
                 log.info("%s: listing anew: %s", self._path, gone.message)
-                self._version = ""
+                self.version = ""
             except KubeError as trouble:
                 await self._back_off(trouble)
 
     def _round(self) -> AsyncGenerator[Event[R]]:
         """Do one request's worth: a list, a stream up to its end, or a stream that begins with a list."""
-        if not self._version:
+        if not self.version:
             self._view.begin()
+            self._lists += 1
             self._listed_by = asyncio.get_running_loop().time() + self._pace.listing
             if not self._streams_lists:
                 return self._paged()
@@ -122,9 +154,9 @@ class _Watch(Generic[R]):
                 if not limit:
                     raise
                 version, limit = "", 0
+        self.version = version
         for event in self._view.end():
             yield event
-        self._version = version
 
     async def _streamed(self) -> AsyncGenerator[Event[R]]:
         clock = asyncio.get_running_loop().time
@@ -135,7 +167,7 @@ class _Watch(Generic[R]):
                 for line in lines.feed(chunk):
                     for event in self._take(frame(line)):
                         yield event
-        if not self._version or clock() - opened < _SHORTEST_LIFE:
+        if not self.version or clock() - opened < _SHORTEST_LIFE:
             # A stream that ends before it began would otherwise be opened again at once, and again.
             raise Unreachable(f"GET {self._path}: the server ended the watch when it had hardly begun")
 
@@ -143,26 +175,27 @@ class _Watch(Generic[R]):
     async def _open(self) -> AsyncIterator[StreamReader]:
         seconds = round(self._pace.lifetime * random.uniform(0.75, 1.25))  # noqa: S311 - no secret
         query = self._scope.query() | {"watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": str(seconds)}
-        if self._version:
-            query |= {"resourceVersion": self._version}
+        if self.version:
+            query |= {"resourceVersion": self.version}
         else:
             query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
         try:
             async with self._client.stream(self._path, query) as content:
+                self._streams += 1
                 yield content
         except ApiError as refused:
-            if self._version or refused.status not in _NO_STREAMED_LISTS:
+            if self.version or refused.status not in _NO_STREAMED_LISTS:
                 raise
             raise _NoStreamedList(refused.message) from refused
 
     async def _read(self, content: StreamReader) -> bytes:
         now = asyncio.get_running_loop().time()
-        limit = self._pace.silence if self._version else self._listed_by - now
+        limit = self._pace.silence if self.version else self._listed_by - now
         try:
             async with asyncio.timeout(limit):
                 return await content.readany()
         except TimeoutError:
-            if self._version:
+            if self.version:
                 # Not alarming: there are no bookmarks either for a resource of which the server holds no object.
                 log.info("%s: not a word for %.0f s; connecting anew", self._path, limit)
                 return b""
@@ -175,7 +208,7 @@ class _Watch(Generic[R]):
             case "DELETED":
                 yield from self._deletion(one.object)
             case "ERROR":
-                self._version = ""  # whatever it is, resuming at the same place would meet it again
+                self.version = ""  # whatever it is, resuming at the same place would meet it again
                 raise error(one.object, asked=f"WATCH {self._path}")
             case _:
                 yield from self._change(one.object)
@@ -184,10 +217,10 @@ class _Watch(Generic[R]):
         mark = bare(item)
         if mark is None:
             return
-        if not self._version and ends_initial_list(mark):
+        if not self.version and ends_initial_list(mark):
+            self.version = mark.metadata.resource_version
             yield from self._view.end()
-            self._version = mark.metadata.resource_version
-        elif self._version:
+        elif self.version:
             self._advance(mark)
             yield Bookmark()
 
@@ -211,20 +244,40 @@ class _Watch(Generic[R]):
 
     def _advance(self, record: Record) -> None:
         # During a streamed list objects come in no order of versions: only its end says where to resume.
-        if self._version:
-            self._version = record.metadata.resource_version
+        if self.version:
+            self.version = record.metadata.resource_version
 
     def _decode(self, item: Raw) -> R | None:
         try:
-            return self._client.decode(self._resource, item)
+            record = self._client.decode(self._resource, item)
         except Unreadable as odd:
-            named = bare(item)
-            log.error("%s: skipped %s: %s", self._path, named.key if named else "an object without a name", odd)  # noqa: TRY400 - the traceback would say nothing more
+            self._skip(bare(item), odd)
             return None
+        if self._odd:
+            self._odd.discard(record.key)
+        return record
+
+    def _skip(self, named: Record | None, odd: Unreadable) -> None:
+        self._skipped += 1
+        key = named.key if named else Key("", "an object without a name")
+        if key not in self._odd:
+            self._odd.add(key)
+            log.error("%s: skipped %s: %s", self._path, key, odd)
+
+    def _well(self) -> None:
+        self._events += 1
+        self._heard = asyncio.get_running_loop().time()
+        self._delay = self._pace.first_delay
+        self._trouble = ""
 
     async def _back_off(self, trouble: KubeError) -> None:
-        asked = trouble.retry_after if isinstance(trouble, TooManyRequests) else 0.0
-        wait = max(asked, self._delay * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
-        log.warning("%s; watching again in %.1f s", trouble, wait)
-        self._delay = min(self._delay * 2, self._pace.longest_delay)
+        self._failures += 1
+        wait = self._delay * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
+        if isinstance(trouble, TooManyRequests):
+            wait = max(wait, trouble.retry_after)
+        level = logging.DEBUG if str(trouble) == self._trouble else logging.WARNING
+        log.log(level, "%s; watching again in %.1f s, and so on without a word", trouble, wait)
+        self._trouble = str(trouble)
+        refused = isinstance(trouble, (NotFound, Forbidden))
+        self._delay = min(self._delay * 2, self._pace.refused_delay if refused else self._pace.longest_delay)
         await asyncio.sleep(wait)

@@ -1,0 +1,256 @@
+"""Which keys want a look, and when: each at most once, and by one worker at a time.
+
+The problem. A thousand events about one object are one reason to look at it. Two workers on one object get into each
+other's way. What fails should be tried again, less and less often. And ten thousand objects of a first list must not
+stand in front of the one that has just changed.
+
+The design. A key is a wish «look at this», and wishes for the same key melt into one: the higher priority and the
+earliest time win. This includes the wish to look at once, which swallows a later one: whoever looks then says anew
+when to look again. A key in work that is wished for again is handed out once more when that work is done. Fresh keys
+go before the others, except for one turn in `FAIRNESS`, so that nothing waits for ever.
+
+Waiting keys lie in ordered dicts, delayed ones in a heap with one timer of the loop for its first entry. An entry that
+was overtaken stays in the heap until it comes up; when such entries are the majority, the heap is built anew.
+
+What was refused: a task or a timer per delayed key (thousands of them, all to be cancelled and awaited), and back-off
+that an event must wait for: a change may be exactly what was missing.
+"""
+
+import asyncio
+import enum
+import heapq
+import random
+from collections import OrderedDict, deque
+from collections.abc import Hashable
+from contextlib import suppress
+from typing import Final, Generic, TypeVar
+
+from msgspec import Struct
+
+K = TypeVar("K", bound=Hashable)
+
+FAIRNESS: Final = 8
+_SMALL_HEAP: Final = 64
+
+
+class Priority(enum.IntEnum):
+    """FRESH is news; LATER is a look for safety's sake, at what was there before we came or has not changed."""
+
+    LATER = 0
+    FRESH = 1
+
+
+class BackOff(Struct, frozen=True):
+    """How long to wait after each failure in a row, in seconds: doubled each time, and up to half of it left to chance."""
+
+    first: float = 0.1
+    longest: float = 60.0
+
+    def delay(self, failures: int) -> float:
+        full = min(self.first * 2.0 ** min(failures, 60), self.longest)
+        return full * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
+
+
+USUAL: Final = BackOff()
+
+
+class QueueStatistics(Struct, frozen=True):
+    """Counts since the start and what is so now; durations in seconds."""
+
+    depth: int
+    delayed: int
+    working: int
+    adds: int
+    retries: int
+    taken: int
+    finished: int
+    waited: float
+    """Sum of all waits from being ready to being taken; divided by `taken`, the mean."""
+    worked: float
+    """Sum of all times in work; divided by `finished`, the mean."""
+    longest_wait: float
+    """Of the keys that are ready now."""
+    longest_work: float
+    """Of the keys in work now: one that grows is a worker that hangs."""
+
+
+class Queue(Generic[K]):
+    def __init__(self, *, back_off: BackOff = USUAL) -> None:
+        self._back_off = back_off
+        self._ready: tuple[OrderedDict[K, float], OrderedDict[K, float]] = (OrderedDict(), OrderedDict())
+        self._working: dict[K, float] = {}
+        self._again: dict[K, Priority] = {}
+        self._since: dict[K, float] = {}
+        self._due: dict[K, tuple[float, int]] = {}
+        self._heap: list[tuple[float, int, K]] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._failures: dict[K, int] = {}
+        self._getters: deque[asyncio.Future[None]] = deque()
+        self._idle: deque[asyncio.Future[None]] = deque()
+        self._closed = False
+        self._adds = self._retries = self._taken = self._finished = self._serial = 0
+        self._waited = self._worked = 0.0
+
+    # Wishes
+
+    def add(self, key: K, *, priority: Priority = Priority.FRESH) -> None:
+        """Want a look at once, whatever delay the key was given before."""
+        if self._closed:
+            return
+        self._adds += 1
+        self._due.pop(key, None)
+        if key in self._working:
+            self._since.setdefault(key, _now())
+            self._again[key] = max(priority, self._again.get(key, priority))
+        else:
+            self._make_ready(key, priority)
+
+    def add_after(self, key: K, *, delay: float) -> None:
+        """Want a look in a while; an earlier wish stands."""
+        if delay <= 0:
+            self.add(key)
+            return
+        when = _now() + delay
+        if self._closed or self._waits(key) or (key in self._due and self._due[key][0] <= when):
+            return
+        self._serial += 1  # tells an entry that counts from those it overtook, and spares comparing keys
+        self._due[key] = when, self._serial
+        heapq.heappush(self._heap, (when, self._serial, key))
+        if len(self._heap) > 2 * len(self._due) + _SMALL_HEAP:
+            self._heap = [entry for entry in self._heap if self._due.get(entry[2]) == entry[:2]]
+            heapq.heapify(self._heap)
+        self._set_timer()
+
+    def retry(self, key: K, *, at_least: float = 0.0) -> float:
+        """Look again after a failure; returns in how many seconds."""
+        failures = self._failures.get(key, 0)
+        self._failures[key] = failures + 1
+        self._retries += 1
+        delay = max(self._back_off.delay(failures), at_least)
+        self.add_after(key, delay=delay)
+        return delay
+
+    def forget(self, key: K) -> None:
+        """Let the next failure of the key be the first one again."""
+        self._failures.pop(key, None)
+
+    # Work
+
+    async def get(self) -> K:
+        """Take the next key; no other worker gets it until `done`. A closed queue gives none any more."""
+        while self._closed or not (self._ready[Priority.FRESH] or self._ready[Priority.LATER]):
+            await self._sleep()
+        key = self._pop()
+        now = _now()
+        self._taken += 1
+        self._waited += now - self._since.pop(key)
+        self._working[key] = now
+        return key
+
+    def done(self, key: K) -> None:
+        self._finished += 1
+        self._worked += _now() - self._working.pop(key)
+        again = self._again.pop(key, None)
+        if again is not None and not self._closed:
+            self._make_ready(key, again)
+        if not self._working:
+            while self._idle:
+                _finish(self._idle.popleft())
+
+    def close(self) -> None:
+        """Take no more wishes and give out no more work. What is in work goes on."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    async def idle(self) -> None:
+        """Wait until nothing is in work; after `close` that is the end."""
+        while self._working:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._idle.append(waiter)
+            await waiter
+
+    def statistics(self) -> QueueStatistics:
+        now = _now()
+        return QueueStatistics(
+            depth=sum(map(len, self._ready)),
+            delayed=len(self._due),
+            working=len(self._working),
+            adds=self._adds,
+            retries=self._retries,
+            taken=self._taken,
+            finished=self._finished,
+            waited=self._waited,
+            worked=self._worked,
+            longest_wait=now - min((since for ready in self._ready for since in ready.values()), default=now),
+            longest_work=now - min(self._working.values(), default=now),
+        )
+
+    # The parts of it
+
+    def _waits(self, key: K) -> bool:
+        return key in self._again or any(key in ready for ready in self._ready)
+
+    def _make_ready(self, key: K, priority: Priority) -> None:
+        later, fresh = self._ready
+        if key in fresh:
+            return
+        since = later.get(key)
+        if since is None:
+            since = self._since.setdefault(key, _now())
+            self._ready[priority][key] = since
+            self._wake()
+        elif priority is Priority.FRESH:
+            fresh[key] = later.pop(key)
+
+    def _pop(self) -> K:
+        later, fresh = self._ready
+        chosen = later if not fresh or (later and self._taken % FAIRNESS == FAIRNESS - 1) else fresh
+        key, _ = chosen.popitem(last=False)
+        return key
+
+    async def _sleep(self) -> None:
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._getters.append(waiter)
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            with suppress(ValueError):
+                self._getters.remove(waiter)
+            if waiter.done() and not waiter.cancelled():
+                self._wake()  # it was our turn, and we cannot take it: somebody else must
+            raise
+
+    def _wake(self) -> None:
+        while self._getters:
+            waiter = self._getters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+
+    def _set_timer(self) -> None:
+        first = self._heap[0][0] if self._heap else None
+        if self._timer is not None:
+            if self._timer.when() == first:
+                return
+            self._timer.cancel()
+        loop = asyncio.get_running_loop()
+        self._timer = None if first is None else loop.call_at(first, self._come_due)
+
+    def _come_due(self) -> None:
+        self._timer = None
+        now = _now()
+        while self._heap and self._heap[0][0] <= now:
+            entry = heapq.heappop(self._heap)
+            if self._due.get(entry[2]) == entry[:2]:
+                self.add(entry[2])
+        self._set_timer()
+
+
+def _finish(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
