@@ -71,7 +71,7 @@ class Collection(Generic[R]):
         self._client = client
         self._resource = resource
         self._scope = scope
-        self._pace = pace
+        self.watch: Final[Watch[R]] = Watch(client, resource, scope, pace=pace)
 
     async def run(self) -> None:
         """Keep the store true, for ever. To be run once: the watch remembers what it has said, and to whom."""
@@ -81,10 +81,9 @@ class Collection(Generic[R]):
                 group.create_task(forever(duty, name=named), name=named)
 
     async def _follow(self) -> None:
-        watching = Watch(self._client, self._resource, self._scope, pace=self._pace)
-        async with aclosing(watching.events()) as events:
+        async with aclosing(self.watch.events()) as events:
             async for event in events:
-                self.store.take(event, version=watching.version)
+                self.store.take(event, version=self.watch.version)
 
     async def _settle(self) -> None:
         while True:

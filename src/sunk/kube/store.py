@@ -24,6 +24,7 @@ There is no I/O in here. `sunk.kube.collection` feeds it.
 """
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Final, Generic
 
@@ -83,7 +84,7 @@ class Store(Generic[R]):
         self._indexes = {each: Buckets(values) for each, values in (indexes or {}).items()}
         self._subscribers: list[Subscriber[R]] = []
         self._assumed: dict[Key, int] = {}
-        self._tombstones: dict[Key, _Tombstone] = {}
+        self._tombstones: OrderedDict[Key, _Tombstone] = OrderedDict()  # a dict is slow to lose its first
         self._doubts: dict[Key, object] = {}
         self._waiters: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
 
@@ -150,18 +151,20 @@ class Store(Generic[R]):
 
     def take(self, event: Event[R], *, version: str) -> None:
         """Take in one event. `version` is how far the watch has come with it; empty while it reads a list."""
+        passed = int(version) if version else None
+        if passed is not None and passed < self._watched:
+            # Before anything else: the first words after it are the deletions of all that the past does not know.
+            raise Rewound(f"{self.name}: version {passed} came after {self._watched}: start anew")
         if isinstance(event, Changed):
             self._changed(event.object)
         elif isinstance(event, Deleted):
             self._deleted(event.object)
-        if not version:
-            return
-        passed = int(version)
-        if isinstance(event, Synced):
-            self._end_list(passed)
-        self._clear(passed)
-        self._watched = passed
-        self._vouch(passed)
+        elif isinstance(event, Synced):
+            self.synced = True
+        if passed is not None:
+            self._clear(passed)
+            self._watched = passed
+            self._vouch(passed)
 
     def _vouch(self, version: int) -> None:
         self.version = max(self.version, version)
@@ -187,23 +190,17 @@ class Store(Generic[R]):
             return
         self._drop(key, held)
 
-    def _end_list(self, version: int) -> None:
-        if version < self._watched:
-            raise Rewound(f"{self.name}: a list at version {version} came after {self._watched}: start anew")
-        self.synced = True
-
     def _clear(self, version: int) -> None:
         """Draw a line: the watch has said everything up to here, so what it left out does not exist."""
         if self._assumed:
             for key in [key for key, assumed in self._assumed.items() if assumed <= version]:
                 self._drop(key, self._records[key])
-        if self._tombstones:
-            old = _now() - TOMBSTONE_LIFE
-            for key in list(self._tombstones):
-                stone = self._tombstones[key]
-                if stone.since >= old and (stone.uid or stone.version > version):
-                    break  # they stand in the order of their making, and the rest can wait for this one
-                del self._tombstones[key]
+        old = _now() - TOMBSTONE_LIFE if self._tombstones else 0.0
+        while self._tombstones:
+            stone = next(iter(self._tombstones.values()))
+            if stone.since >= old and (stone.uid or stone.version > version):
+                break  # they stand in the order of their making, and the rest can wait for this one
+            self._tombstones.popitem(last=False)
 
     # What our own requests have shown
 
@@ -281,7 +278,7 @@ class Store(Generic[R]):
             uid, version = uid or older.uid, max(version, older.version)
         self._tombstones[key] = _Tombstone(uid=uid, version=version, since=_now())
         if len(self._tombstones) > MOST_TOMBSTONES:
-            del self._tombstones[next(iter(self._tombstones))]
+            self._tombstones.popitem(last=False)
 
     def _buried(self, key: Key, record: R) -> bool:
         stone = self._tombstones.get(key)

@@ -134,10 +134,13 @@ async def test_late_events_do_not_bring_back_what_a_survey_has_not_found() -> No
     assert A in store
 
 
-async def test_a_list_older_than_what_was_known_means_that_history_went_back() -> None:
-    store = synced(100)
+async def test_a_list_older_than_what_was_known_means_that_history_went_back_and_deletes_nothing() -> None:
+    store = synced(100, record("a", 5))
     with pytest.raises(Rewound, match="version 50 came after 100"):
+        store.take(Deleted(record("a", 5)), version="50")
+    with pytest.raises(Rewound):
         store.take(Synced(), version="50")
+    assert A in store
 
 
 # Our own writes
