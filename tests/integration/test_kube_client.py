@@ -4,12 +4,12 @@ import asyncio
 import logging
 import socket
 from collections.abc import AsyncIterator
-from contextlib import aclosing, asynccontextmanager, suppress
-from urllib.parse import urlsplit
+from contextlib import aclosing, asynccontextmanager
 
 import pytest
 from msgspec import Struct
 from msgspec.structs import replace
+from tests.cable import Cable
 from tests.conftest import Kube
 
 from sunk.kube import access
@@ -324,67 +324,11 @@ async def test_an_object_that_does_not_fit_is_skipped_with_one_line(
     assert f"skipped {maps.namespace}/a" in line
 
 
-class Cable:
-    """A way to the API server that can be cut and mended. It passes bytes and understands nothing."""
-
-    def __init__(self, host: str, port: int) -> None:
-        self._goal = host, port
-        self._open: set[asyncio.StreamWriter] = set()
-        self._passing: set[asyncio.Task[None]] = set()
-        self.mended = True
-        self.port = 0
-
-    @asynccontextmanager
-    async def laid(self) -> AsyncIterator[None]:
-        server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
-        self.port = server.sockets[0].getsockname()[1]
-        async with server:
-            yield
-            self.cut()
-            await asyncio.gather(*self._passing)
-
-    def cut(self) -> None:
-        self.mended = False
-        for writer in self._open:
-            writer.transport.abort()
-
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._passing.add(asyncio.create_task(self._pass(reader, writer), name="cable"))
-
-    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if not self.mended:
-            writer.transport.abort()
-            return
-        far_reader, far_writer = await asyncio.open_connection(*self._goal)
-        self._open |= {writer, far_writer}
-        try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(_pump(reader, far_writer), name="cable: out")
-                group.create_task(_pump(far_reader, writer), name="cable: back")
-        finally:
-            self._open -= {writer, far_writer}
-
-
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with suppress(OSError):
-        while chunk := await reader.read(65536):
-            writer.write(chunk)
-            await writer.drain()
-    writer.close()
-    with suppress(OSError):
-        await writer.wait_closed()
-
-
 @asynccontextmanager
 async def wired(kube: Kube) -> AsyncIterator[tuple[Cable, Client]]:
-    direct = access.from_kubeconfig(kube.kubeconfig)
-    address = urlsplit(direct.server)
-    assert address.hostname
-    cable = Cable(address.hostname, address.port or 443)
-    async with cable.laid():
-        through = replace(direct, server=f"https://127.0.0.1:{cable.port}", server_name=address.hostname)
-        async with Client(through) as client:
-            yield cable, client
+    cable = Cable()
+    async with cable.laid(access.from_kubeconfig(kube.kubeconfig)) as through, Client(through) as client:
+        yield cable, client
 
 
 async def test_a_cut_connection_loses_nothing(kube: Kube, maps: Maps) -> None:
@@ -397,7 +341,7 @@ async def test_a_cut_connection_loses_nothing(kube: Kube, maps: Maps) -> None:
         await maps.delete("a")
         await maps.change("b", color="red")
         await maps.put("end")
-        cable.mended = True
+        cable.mend()
         await until(events, store, name="end")
         assert await equal(maps, store)
     assert store.syncs == 1, "resumed where it stood"
@@ -416,7 +360,7 @@ async def test_after_a_new_list_the_deletions_missed_are_said_too(kube: Kube, ma
             await maps.delete("c")
             await maps.put("c", new="yes")  # another object under a known name
             watching.version = ""  # as if the server had forgotten it, which takes minutes in earnest
-            cable.mended = True
+            cable.mend()
             await until(events, store, syncs=2)
         assert await equal(maps, store)
     assert store.deletions == 2
