@@ -4,7 +4,7 @@ import asyncio
 import secrets
 import subprocess
 from collections.abc import Mapping
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final
 
 import msgspec
 import pytest
@@ -16,23 +16,14 @@ from tests.unit.model.samples import GANG, Colour, GangSpec, GangStatus, Member,
 
 from sunk.kube.client import Client
 from sunk.kube.core import Condition, condition
+from sunk.kube.custom import Custom, resource
 from sunk.kube.errors import ApiError, Invalid, NotFound, TooManyRequests
 from sunk.kube.patch import Apply, Merge
 from sunk.kube.resource import Record, Resource
 from sunk.local import stock
 from sunk.model.generate import crd_yaml
 from sunk.model.schema.crd import definition
-from sunk.model.schema.kind import Kind, NoStatus, Version, record
-
-Spec = TypeVar("Spec")
-Status = TypeVar("Status")
-
-
-class Custom(Record, Generic[Spec, Status], frozen=True, gc=False, rename="camel", kw_only=True):
-    """What a custom resource looks like to whoever reads one; `record` fills in the types."""
-
-    spec: Spec
-    status: Status
+from sunk.model.schema.kind import Kind, NoStatus, Version
 
 
 class DefinitionStatus(Struct, frozen=True, gc=False):
@@ -46,12 +37,7 @@ class Definition(Record, frozen=True, gc=False):
 DEFINITIONS: Final = Resource(
     Definition, version="v1", plural="customresourcedefinitions", group="apiextensions.k8s.io", namespaced=False
 )
-GANGS: Final = Resource(
-    record(GANG, base=Custom[GangSpec, GangStatus]),
-    version=GANG.stored.name,
-    plural=GANG.plural,
-    group=GANG.group,
-)
+GANGS: Final = resource(GANG)
 STRICT: Final = {"fieldValidation": "Strict"}
 
 
