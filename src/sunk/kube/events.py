@@ -1,7 +1,7 @@
 """Tell people what was done to an object, and why, where they look first: `kubectl describe`.
 
-    async with Recorder(client, reporter="sunk.coreweave.com/syncer") as events:
-        events.warn(about(pod, kind="Pod"), "DrainRefused", "Slurm refused the drain: {why}", action="Drain", why=text)
+    async with Recorder(client, reporter="shop.example/till") as events:
+        events.warn(about(pod, kind="Pod"), "NotReached", "the till did not answer: {why}", action="Count", why=text)
 
 Events are for people and never worth a failed or slow reconcile. So to record one is a plain call that returns at
 once, raises nothing and may be forgotten: a task of its own writes them, at a bounded rate, from a bounded memory. What

@@ -1,6 +1,6 @@
 """One leader at a time, by a Lease object that many compete for.
 
-    lease = Lease(client, Key("slurm", "sunk-syncer"))
+    lease = Lease(client, Key("shop", "till"))
     async with lease.held() as term:     # waits until it is ours
         await reconcile_all(term)        # cancelled before anybody else can lead
 

@@ -276,8 +276,17 @@ class Watch(Generic[R]):
         if isinstance(trouble, TooManyRequests):
             wait = max(wait, trouble.retry_after)
         level = logging.DEBUG if str(trouble) == self._trouble else logging.WARNING
-        log.log(level, "%s; watching again in %.1f s, and so on without a word", trouble, wait)
+        log.log(level, "%s%s; watching again in %.1f s", trouble, _advice(trouble), wait)
         self._trouble = str(trouble)
         refused = isinstance(trouble, (NotFound, Forbidden))
         self._delay = min(self._delay * 2, self._pace.refused_delay if refused else self._pace.longest_delay)
         await asyncio.sleep(wait)
+
+
+def _advice(trouble: KubeError) -> str:
+    match trouble:
+        case NotFound():
+            return ": install its CustomResourceDefinition"
+        case Forbidden():
+            return ": let us list and watch it"
+    return ""
