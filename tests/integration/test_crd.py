@@ -158,29 +158,26 @@ async def test_a_rule_about_change_holds_the_old_value_against_the_new(gangs: Ku
 class TestTypos:
     """An unknown field is no business of the schema: what happens depends on who asks, and how."""
 
-    async def test_strict_requests_are_refused_with_the_path(self, gangs: Kube) -> None:
+    async def test_our_creates_are_refused_with_the_path(self, gangs: Kube) -> None:
+        body = _gang(members=[{"name": "m"}, {"name": "n", "span": {"lest": 1}}])
         with pytest.raises(ApiError, match=r'unknown field "spec\.members\[1\]\.span\.lest"') as refused:
-            await _create(gangs, _gang(members=[{"name": "m"}, {"name": "n", "span": {"lest": 1}}]))
+            await gangs.client.create(GANGS, body, namespace=gangs.namespace)
         assert refused.value.status == 400
 
-    async def test_strict_patches_are_refused_with_the_path(self, gangs: Kube) -> None:
+    async def test_our_patches_are_refused_with_the_path(self, gangs: Kube) -> None:
         await _create(gangs, _gang())
-        path = GANGS.path(gangs.namespace, "a")
         with pytest.raises(Invalid, match=r'unknown field \\?"spec\.replcas'):
-            await gangs.client.request(
-                "PATCH", path, query=STRICT, body={"spec": {"replcas": 3}}, media="application/merge-patch+json"
-            )
+            await gangs.client.patch(GANGS, "a", Merge({"spec": {"replcas": 3}}), namespace=gangs.namespace)
 
     async def test_other_requests_lose_the_field_without_a_word_in_the_answer(self, gangs: Kube) -> None:
         made = await _create(gangs, _gang(replcas=3), query={})
         assert made.spec.replicas == 1
         assert b"replcas" not in await gangs.client.request("GET", GANGS.path(gangs.namespace, "a"))
 
-    async def test_server_side_apply_always_refuses_though_it_calls_it_an_error_of_its_own(self, gangs: Kube) -> None:
+    async def test_server_side_apply_refuses_what_the_server_calls_an_error_of_its_own(self, gangs: Kube) -> None:
         apply = Apply(_gang(replcas=3), manager="test")
-        with pytest.raises(ApiError, match=r"\.spec\.replcas: field not declared in schema") as refused:
+        with pytest.raises(Invalid, match=r"\.spec\.replcas: field not declared in schema"):
             await gangs.client.patch(GANGS, "a", apply, namespace=gangs.namespace)
-        assert refused.value.status == 500
 
     async def test_kubectl_refuses_by_itself(self, gangs: Kube) -> None:
         body = json.encode(_gang(replcas=3)).decode()

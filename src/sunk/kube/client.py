@@ -64,6 +64,9 @@ class Deletion(Struct, frozen=True, rename="camel", omit_defaults=True):
 EVERYWHERE: Final = Scope()
 PLAINLY: Final = Deletion()
 
+STRICTLY: Final = {"fieldValidation": "Strict"}
+"""Asked of every write: a field that the server does not know is refused with its path, instead of dropped unsaid."""
+
 
 class _ListMeta(Struct, rename="camel"):
     resource_version: str = ""
@@ -155,7 +158,8 @@ class Client:
             query["continue"] = page.metadata.more
 
     async def create(self, resource: Resource[R], body: Body | Raw, *, namespace: str = "") -> R:
-        reply = await self.request("POST", resource.path(namespace), body=body, repeat=Repeat.UNDONE)
+        path = resource.path(namespace)
+        reply = await self.request("POST", path, query=STRICTLY, body=body, repeat=Repeat.UNDONE)
         return self.decode(resource, reply)
 
     async def post(self, path: str, body: Body | Raw) -> bytes:
@@ -167,13 +171,16 @@ class Client:
     ) -> R:
         """Write the whole object. A resourceVersion in its metadata makes this depend on what was read."""
         path = resource.path(namespace, name, subresource=subresource)
-        return self.decode(resource, await self.request("PUT", path, body=body, repeat=of_body(body)))
+        reply = await self.request("PUT", path, query=STRICTLY, body=body, repeat=of_body(body))
+        return self.decode(resource, reply)
 
     async def patch(
         self, resource: Resource[R], name: str, patch: Patch, *, namespace: str = "", subresource: str = ""
     ) -> R:
         path = resource.path(namespace, name, subresource=subresource)
-        query = {"fieldManager": patch.manager, "force": str(patch.force).lower()} if isinstance(patch, Apply) else {}
+        query = dict(STRICTLY)
+        if isinstance(patch, Apply):
+            query |= {"fieldManager": patch.manager, "force": str(patch.force).lower()}
         reply = await self.request(
             "PATCH", path, body=patch.body, query=query, media=patch.media, repeat=of_patch(patch)
         )

@@ -107,6 +107,7 @@ _BY_CODE: Final[dict[int, type[ApiError]]] = {
     410: Gone,
     422: Invalid,
 }
+_UNDECLARED: Final = "field not declared in schema"
 _status = json.Decoder(Status)
 
 
@@ -126,5 +127,8 @@ def from_status(status: Status, *, code: int, asked: str, retry_after: str = "")
         with contextlib.suppress(ValueError):  # the header may also hold a date, which no API server sends
             seconds = float(retry_after or 0)
         return TooManyRequests(status, asked=asked, retry_after=seconds)
+    if _UNDECLARED in status.message:
+        # Server-side apply answers 500 to a misspelt field, as if it were the server's trouble and worth a repeat.
+        status = Status(message=status.message, reason="Invalid", code=422, details=status.details)
     kind = AlreadyExists if status.reason == "AlreadyExists" else _BY_CODE.get(status.code, ApiError)
     return kind(status, asked=asked)
