@@ -9,18 +9,20 @@ from typing import Any, Final
 
 import click
 
-from sunk.kube import access
+from sunk.kube import access, logs
 from sunk.kube.client import Client
-from sunk.kube.core import NODES, Node, condition
-from sunk.kube.errors import ApiError, KubeError, NotFound, Unreachable
+from sunk.kube.collection import Collection
+from sunk.kube.controller import Controller, Source, itself
+from sunk.kube.core import CLAIMS, NODES, SERVICES, VOLUMES, Node, condition
+from sunk.kube.errors import ApiError, Unreachable
 from sunk.kube.loop import run
 from sunk.kube.patch import Apply, Strategic
-from sunk.kube.view import Changed
-from sunk.kube.watch import watch
+from sunk.kube.resource import Key
+from sunk.kube.retry import Retry
+from sunk.kube.tasks import running
 from sunk.local import balancers, volumes
 from sunk.local.cluster import Cluster, find, settled
 from sunk.local.control import dns_objects
-from sunk.local.progress import note
 from sunk.local.spec import Node as Wanted
 from sunk.model.refusal import Refusal
 
@@ -29,11 +31,19 @@ PATIENCE: Final = 0.2
 
 
 async def serve(cluster: Cluster) -> None:
-    async with Client(access.from_kubeconfig(cluster.kubeconfig)) as kube, asyncio.TaskGroup() as tasks:
+    """Do all of it until the end of the process."""
+    async with Client(access.from_kubeconfig(cluster.kubeconfig), retry=Retry()) as kube:
         await provide(kube, cluster)
-        tasks.create_task(balancers.serve(kube, pool=cluster.network.balancers), name="balancers")
-        tasks.create_task(volumes.serve(kube, folder=cluster.folder / "volumes"), name="volumes")
-        tasks.create_task(describe_nodes(kube, cluster), name="nodes")
+        services, nodes = Collection(kube, SERVICES), Collection(kube, NODES)
+        claims, made = Collection(kube, CLAIMS), Collection(kube, VOLUMES)
+        controllers = (
+            balancers.controller(services, pool=cluster.network.balancers),
+            volumes.controller(claims, made, folder=cluster.folder / "volumes"),
+            describer(nodes, cluster),
+        )
+        duties = {f"follow {each.store.name}": each.run() for each in (services, nodes, claims, made)}
+        async with running({**duties, **{each.name: each.run() for each in controllers}}):
+            await asyncio.Event().wait()
 
 
 async def provide(kube: Client, cluster: Cluster) -> None:
@@ -59,21 +69,24 @@ async def apply(kube: Client, body: dict[str, Any]) -> None:
     await kube.request("PATCH", path, body=body, query=query, media=Apply.media)
 
 
-async def describe_nodes(kube: Client, cluster: Cluster) -> None:
+def describer(nodes: Collection[Node], cluster: Cluster) -> Controller[Key]:
     """Give each Node its labels and resources, again whenever it comes back without them; tell when all are ready."""
-    wanted = {node.name: node for node in cluster.spec.nodes}
-    ready: set[str] = set()
-    async with watch(kube, NODES) as events:
-        async for event in events:
-            if not isinstance(event, Changed) or event.object.metadata.name not in wanted:
-                continue
-            node = event.object
-            if change := missing(node, wanted[node.metadata.name]):
-                await _describe(kube, node, change=change)
-            elif (state := condition(node.status.conditions, "Ready")) and state.status == "True":
-                ready.add(node.metadata.name)
-            if ready == wanted.keys():
-                settled(cluster).touch()
+    wanted = {Key("", node.name): node for node in cluster.spec.nodes}
+
+    async def reconcile(key: Key) -> None:
+        if key in wanted and (node := nodes.store.get(key)):
+            for subresource, body in missing(node, wanted[key]).items():
+                await nodes.patch(key, Strategic(body), status=subresource == "status")
+        found = [nodes.store.get(each) for each in wanted]
+        if all(each and ready(each) and not missing(each, wanted[each.key]) for each in found):
+            settled(cluster).touch()
+
+    return Controller("nodes", reconcile, sources=[Source(nodes.store, itself)])
+
+
+def ready(node: Node) -> bool:
+    state = condition(node.status.conditions, "Ready")
+    return state is not None and state.status == "True"
 
 
 def missing(node: Node, wanted: Wanted) -> dict[str, dict[str, Any]]:
@@ -89,16 +102,6 @@ def missing(node: Node, wanted: Wanted) -> dict[str, dict[str, Any]]:
     return patches
 
 
-async def _describe(kube: Client, node: Node, *, change: dict[str, dict[str, Any]]) -> None:
-    for subresource, body in change.items():
-        try:
-            await kube.patch(NODES, node.metadata.name, Strategic(body), subresource=subresource)
-        except NotFound:
-            return
-        except KubeError as trouble:
-            note(f"{node.metadata.name}: {trouble}")
-
-
 @click.command(hidden=True)
 @click.option("--name", required=True)
 def agent(*, name: str) -> None:
@@ -106,6 +109,7 @@ def agent(*, name: str) -> None:
     cluster = find(name)
     if cluster is None:
         raise Refusal(f"no cluster called {name} is written down.")
+    logs.start()
     run(serve(cluster))
 
 

@@ -32,10 +32,6 @@ def step(title: str) -> Iterator[None]:
     console.print(f"[green]✓[/] {escape(title)} [dim]{_elapsed(began)}[/]")
 
 
-def note(text: str) -> None:
-    console.print(escape(text))
-
-
 def _elapsed(began: float) -> str:
     seconds = time.monotonic() - began
     minutes, rest = divmod(int(seconds), 60)

@@ -13,13 +13,10 @@ from typing import Any, Final
 
 import msgspec
 
-from sunk.kube.client import Client
-from sunk.kube.core import CLAIMS, VOLUMES, PersistentVolume, PersistentVolumeClaim
-from sunk.kube.errors import AlreadyExists, KubeError, NotFound
-from sunk.kube.resource import Key, R, Resource
-from sunk.kube.view import Changed, Deleted
-from sunk.kube.watch import watch
-from sunk.local.progress import note
+from sunk.kube.collection import Collection
+from sunk.kube.controller import Controller, Source
+from sunk.kube.core import PersistentVolume, PersistentVolumeClaim
+from sunk.kube.resource import Key
 
 PROVISIONER: Final = "local.sunk/host-folder"
 ANYWHERE: Final = "host-folder"
@@ -96,42 +93,26 @@ def volume(make: Make, *, folder: Path) -> dict[str, Any]:
     }
 
 
-async def serve(kube: Client, *, folder: Path) -> None:
-    claims: dict[Key, PersistentVolumeClaim] = {}
-    volumes: dict[Key, PersistentVolume] = {}
-    news = asyncio.Event()
-    async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(_follow(kube, CLAIMS, claims, news=news), name="claims")
-        tasks.create_task(_follow(kube, VOLUMES, volumes, news=news), name="volumes")
-        while True:
-            await news.wait()
-            news.clear()
-            for action in list(plan(claims.values(), volumes.values())):
-                await _carry_out(kube, action, folder=folder)
+def controller(
+    claims: Collection[PersistentVolumeClaim], volumes: Collection[PersistentVolume], *, folder: Path
+) -> Controller[str]:
+    """Look at all of them whenever one changes: there are few, and a volume belongs to two kinds of objects."""
+
+    async def reconcile(_: str) -> None:
+        for action in list(plan(claims.store.all(), volumes.store.all())):
+            await _carry_out(action, volumes=volumes, folder=folder)
+
+    sources = [Source(store, lambda _: ("all",)) for store in (claims.store, volumes.store)]
+    return Controller("volumes", reconcile, sources=sources)
 
 
-async def _follow(kube: Client, resource: Resource[R], known: dict[Key, R], *, news: asyncio.Event) -> None:
-    async with watch(kube, resource) as events:
-        async for event in events:
-            if isinstance(event, Changed):
-                known[event.object.key] = event.object
-            elif isinstance(event, Deleted):
-                known.pop(event.object.key, None)
-            news.set()
-
-
-async def _carry_out(kube: Client, action: Make | Remove, *, folder: Path) -> None:
-    path = folder / action.name
-    try:
-        if isinstance(action, Make):
-            path.mkdir(parents=True, exist_ok=True)
-            # A folder has no owner that Kubernetes would change for a Pod, and Pods run as anybody.
-            path.chmod(READ_WRITE_BY_ALL)
-            await kube.create(VOLUMES, volume(action, folder=folder))
-        else:
-            await asyncio.to_thread(shutil.rmtree, path, ignore_errors=True)
-            await kube.delete(VOLUMES, action.name)
-    except (AlreadyExists, NotFound):
-        pass  # done before; our copy has not heard of it yet
-    except KubeError as trouble:
-        note(f"{type(action).__name__} {action.name}: {trouble}")
+async def _carry_out(action: Make | Remove, *, volumes: Collection[PersistentVolume], folder: Path) -> None:
+    path, key = folder / action.name, Key("", action.name)
+    if isinstance(action, Make):
+        path.mkdir(parents=True, exist_ok=True)
+        # A folder has no owner that Kubernetes would change for a Pod, and Pods run as anybody.
+        path.chmod(READ_WRITE_BY_ALL)
+        await volumes.create(key, volume(action, folder=folder))
+    else:
+        await asyncio.to_thread(shutil.rmtree, path, ignore_errors=True)
+        await volumes.delete(key)
