@@ -1,0 +1,1 @@
+"""Talk to Slurm: the only place that knows libslurm."""

@@ -1,0 +1,147 @@
+"""Which C value each field of a record is. `r` is the C row; what is not named here has the same name there.
+
+How a value is packed follows from the field's type. Where that is not enough, a whole statement that begins with
+`put_` stands instead, with `b` as the buffer.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from sunk.slurm import records
+
+
+class Shape(Struct, frozen=True):
+    """How one C struct becomes one record. `before` and `after` are C, for values that are ours to free."""
+
+    record: type[Struct]
+    row: str
+    values: Mapping[str, str]
+    before: str = ""
+    after: str = ""
+
+
+NODES: Final = Shape(
+    record=records.Node,
+    row="node_info_t",
+    before="node_use use = sunk_use(r);",
+    after="sunk_unuse(&use);",
+    values={
+        "state_bits": "r->node_state",
+        # Slurm leaves it out where it is the same.
+        "features_active": "r->features_act ? r->features_act : r->features",
+        "cpus_allocated": "use.cpus",
+        "cpus_load": "r->cpu_load",
+        "memory": "r->real_memory",
+        "memory_allocated": "use.memory",
+        "memory_free": "r->free_mem",
+        "tres": "r->tres_fmt_str",
+        "tres_allocated": "use.tres",
+        "address": "r->node_addr",
+        "host": "r->node_hostname",
+        "reservation": "r->resv_name",
+    },
+)
+
+JOBS: Final = Shape(
+    record=records.Job,
+    row="slurm_job_info_t",
+    values={
+        "id": "JOB_OF(r)",
+        "array_id": "r->array_job_id",
+        "array_task": "r->array_task_id",
+        "array_tasks": "r->array_task_str",
+        "het_id": "r->het_job_id",
+        "het_offset": "r->het_job_offset == NO_VAL ? 0 : r->het_job_offset",
+        "user": "r->user_name",
+        "state_bits": "r->job_state",
+        "reason": "slurm_job_state_reason_string(r->state_reason)",
+        "reason_text": "r->state_desc",
+        "planned_nodes": "r->sched_nodes",
+        "wanted_nodes": "r->req_nodes",
+        "refused_nodes": "r->exc_nodes",
+        "cpus": "r->num_cpus",
+        "node_count": "r->num_nodes",
+        "memory": "r->pn_min_memory",
+        "tres_requested": "r->tres_req_str",
+        "tres_allocated": "r->tres_alloc_str",
+        "gres_per_node": "put_texts(b, r->gres_detail_str, r->gres_detail_cnt)",
+        "restarts": "r->restart_cnt",
+        "batch": "r->batch_flag",
+        "exit_status": "r->exit_code",
+        "reservation": "r->resv_name",
+    },
+)
+
+PARTITIONS: Final = Shape(
+    record=records.Partition,
+    row="partition_info_t",
+    values={
+        "state_bits": "r->state_up",
+        "node_count": "r->total_nodes",
+        "cpus": "r->total_cpus",
+        "tres": "r->tres_fmt_str",
+        "qos": "r->qos_char",
+    },
+)
+
+RESERVATIONS: Final = Shape(
+    record=records.Reservation,
+    row="reserve_info_t",
+    values={
+        "nodes": "r->node_list",
+        "node_count": "r->node_cnt",
+        "core_count": "r->core_cnt",
+        "tres": "r->tres_str",
+    },
+)
+
+STATISTICS: Final = Shape(
+    record=records.Statistics,
+    row="stats_info_response_msg_t",
+    values={
+        "now": "r->req_time",
+        "since": "r->req_time_start",
+        "server_threads": "r->server_thread_count",
+        "agents": "r->agent_count",
+        "agent_threads": "r->agent_thread_count",
+        "agent_queue": "r->agent_queue_size",
+        "dbd_queue": "r->dbd_agent_queue_size",
+        "clock_latency": "r->gettimeofday_latency",
+        "jobs_counted_at": "r->job_states_ts",
+        "cycles": "r->schedule_cycle_counter",
+        "cycle_last": "r->schedule_cycle_last",
+        "cycle_max": "r->schedule_cycle_max",
+        "cycle_sum": "r->schedule_cycle_sum",
+        "cycle_depth_sum": "r->schedule_cycle_depth",
+        "queue": "r->schedule_queue_len",
+        "backfill_active": "r->bf_active",
+        "backfill_cycles": "r->bf_cycle_counter",
+        "backfill_cycle_last": "r->bf_cycle_last",
+        "backfill_cycle_max": "r->bf_cycle_max",
+        "backfill_cycle_sum": "r->bf_cycle_sum",
+        "backfill_when": "r->bf_when_last_cycle",
+        "backfill_depth_last": "r->bf_last_depth",
+        "backfill_depth_sum": "r->bf_depth_sum",
+        "backfill_depth_tried_last": "r->bf_last_depth_try",
+        "backfill_depth_tried_sum": "r->bf_depth_try_sum",
+        "backfill_queue": "r->bf_queue_len",
+        "backfill_queue_sum": "r->bf_queue_len_sum",
+        "backfill_table": "r->bf_table_size",
+        "backfill_table_sum": "r->bf_table_size_sum",
+        "backfilled": "r->bf_backfilled_jobs",
+        "backfilled_last": "r->bf_last_backfilled_jobs",
+        "backfilled_het": "r->bf_backfilled_het_jobs",
+        "rpcs": "put_rpcs(b, r)",
+        "callers": "put_callers(b, r)",
+    },
+)
+
+SHAPES: Final[Mapping[str, Shape]] = {
+    "nodes": NODES,
+    "jobs": JOBS,
+    "partitions": PARTITIONS,
+    "reservations": RESERVATIONS,
+    "statistics": STATISTICS,
+}

@@ -1,0 +1,100 @@
+"""A job as we describe it to Slurm, to submit, allocate or change it. What is None is left to Slurm, or as it is."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from sunk.slurm.binding._libslurm import _FFI, _Lib
+
+
+class Description(Struct, frozen=True, kw_only=True):
+    """Only root and SlurmUser may name another user than their own."""
+
+    name: str | None = None
+    user_id: int | None = None
+    group_id: int | None = None
+    account: str | None = None
+    partition: str | None = None
+    qos: str | None = None
+    reservation: str | None = None
+    script: str | None = None
+    environment: Mapping[str, str] | None = None
+    work_dir: str | None = None
+    std_in: str | None = None
+    std_out: str | None = None
+    std_err: str | None = None
+    min_nodes: int | None = None
+    max_nodes: int | None = None
+    wanted_nodes: str | None = None
+    refused_nodes: str | None = None
+    features: str | None = None
+    tasks: int | None = None
+    tasks_per_node: int | None = None
+    min_cpus: int | None = None
+    cpus_per_task: int | None = None
+    cpus_per_node: int | None = None
+    memory: int | None = None
+    """MiB per node. Without it, and without a default in slurm.conf, a job takes all memory of its node."""
+    tres_per_node: str | None = None
+    """Such as `gres/gpu:h100:2`."""
+    tres_per_job: str | None = None
+    whole_nodes: bool = False
+    time_limit: int | None = None
+    """In minutes."""
+    priority: int | None = None
+    """0 holds it."""
+    dependency: str | None = None
+    requeue: bool | None = None
+    kill_on_node_fail: bool | None = None
+    extra: str | None = None
+    comment: str | None = None
+    admin_comment: str | None = None
+
+
+_C_NAMES: Final[Mapping[str, str]] = {
+    "wanted_nodes": "req_nodes",
+    "refused_nodes": "exc_nodes",
+    "tasks": "num_tasks",
+    "tasks_per_node": "ntasks_per_node",
+    "cpus_per_node": "pn_min_cpus",
+    "memory": "pn_min_memory",
+}
+_APART: Final = frozenset({"environment", "whole_nodes"})
+
+
+@contextmanager
+def filled(wanted: Description, *, lib: "_Lib", ffi: "_FFI") -> Iterator[Any]:
+    """Give the message for libslurm, which lives as long as the block: C holds pointers into Python's memory."""
+    message = ffi.new("job_desc_msg_t *")
+    lib.slurm_init_job_desc_msg(message)
+    held: list[Any] = []
+    for name, value in _values(wanted):
+        if isinstance(value, str):
+            held.append(c_text(value, ffi=ffi))
+            value = held[-1]  # noqa: PLW2901 - the same value in C
+        setattr(message, name, value)
+    if wanted.environment is not None:
+        held += (lines := [c_text(f"{name}={value}", ffi=ffi) for name, value in wanted.environment.items()])
+        held.append(ffi.new("char *[]", lines))
+        message.environment, message.env_size = held[-1], len(lines)
+    yield message
+    held.clear()
+
+
+def _values(wanted: Description) -> Iterator[tuple[str, str | int]]:
+    for name in Description.__struct_fields__:
+        value = getattr(wanted, name)
+        if name not in _APART and value is not None:
+            yield _C_NAMES.get(name, name), value
+    if wanted.whole_nodes:
+        yield "shared", 0
+
+
+def c_text(text: str, *, ffi: "_FFI") -> Any:
+    """C ends a text at the first NUL, and silently: half a reason would be worse than none."""
+    if "\0" in text:
+        raise ValueError(f"Slurm cannot hold a NUL character, and there is one in {text[:80]!r}")
+    return ffi.new("char[]", text.encode(errors="replace"))

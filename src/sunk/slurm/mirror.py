@@ -1,0 +1,348 @@
+"""The mirror: what Slurm says now, and how sure that is.
+
+The problem. Slurm tells nobody when something changes; it has to be asked, and a whole table is the answer. Who asks
+seldom is late, who asks often is a burden, and everybody who asks for himself is both. Worse are the ways to be wrong:
+a change in the second of a read, a controller that came back with another clock or without its state, and one that is
+away, which looks much like a cluster in which there is nothing. Pods, Nodes and jobs are deleted upon what stands here.
+
+The design. One loop reads all tables, one read at a time, for everybody in the process.
+
+- A read is conditional: each table is asked for with the time that the server gave with the last one, never with a
+  time of ours. The server leaves a second of overlap, so a change in the same second is not missed. A clock that was
+  set back defeats that, so after a reconnect, after a new boot time and every half minute all is read whole. The boot
+  time is asked for last: a restart in the middle of a read is then seen, and the read is done again.
+- A read counts as a whole or not at all: no subscriber sees half of one. They are called once all of it is in place.
+- `read_after` is for who has just written or was told something. It wants a read that *begins* after the call; one
+  under way may have passed the row already. So all who ask during a read share the next one, which follows at once.
+- The period is short after a change or a question, and grows while nothing happens.
+- If a read does not succeed, the state is `Unknown`: the rows stay, for people and metrics to look at, but they are not
+  fresh, whatever is asked. One failure is enough. It costs a moment of patience, and not noticing may cost a job.
+- If a read shows far fewer nodes or jobs than the one before, or a restarted slurmctld whose job numbers went back, it
+  is `suspicious`: a controller that lost its state tells such things with full conviction. That ends when they
+  are back, or when somebody who knows better says `accept`. `require_fresh` stands in front of every act that destroys
+  and minds all of this.
+
+What was refused: to hide a suspicious read and go on showing the rows of before, since acts would then be decided on
+what nobody says any more; one loop for each table, which is four times as much to reason about when slurmctld is lost;
+and triggers (`strigger`), which come nine seconds late, once, and beside slurmctld.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from contextlib import asynccontextmanager, suppress
+from copy import copy
+from typing import Any, Final, Never, Protocol, Self
+
+from msgspec import Struct
+
+from sunk.slurm.belief import JobNumbers, Known, Losses, Stale, State, Suspicion, Unknown
+from sunk.slurm.errors import SlurmError
+from sunk.slurm.records import Job, Node, Partition, Reservation, Table
+from sunk.slurm.rows import Difference, Rows
+
+MOST_RESTARTS: Final = 3
+
+
+class Reader(Protocol):
+    """What is asked of Slurm. None means that nothing changed since the time that came with an earlier table."""
+
+    async def nodes(self, since: int = 0) -> Table[Node] | None: ...
+    async def jobs(self, since: int = 0) -> Table[Job] | None: ...
+    async def partitions(self, since: int = 0) -> Table[Partition] | None: ...
+    async def reservations(self, since: int = 0) -> Table[Reservation] | None: ...
+    async def boot_time(self) -> int: ...
+
+
+class Pace(Struct, frozen=True):
+    """How often to read, in seconds."""
+
+    quickest: float = 0.2
+    slowest: float = 1.0
+    growth: float = 1.5
+    rest: float = 0.01
+    """The least time between two reads, however many ask."""
+    retry: float = 0.1
+    """The least time after one that failed; doubled with each, up to `longest_retry`."""
+    longest_retry: float = 5.0
+    whole: float = 30.0
+    """After so long nothing is believed to be unchanged."""
+    patience: float = 60.0
+    """A read that takes longer has failed. The reader's own bounds are shorter; this one is the last."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.rest <= self.quickest <= self.slowest or self.growth < 1:
+            raise ValueError(f"{self} does not fit: 0 < rest ≤ quickest ≤ slowest and growth ≥ 1 were wanted")
+
+    def after(self, period: float, *, quick: bool) -> float:
+        return self.quickest if quick else min(period * self.growth, self.slowest)
+
+    def back_off(self, failures: int) -> float:
+        return min(self.retry * 2.0 ** min(failures - 1, 30), self.longest_retry)
+
+
+class Counts(Struct):
+    """What was done since the start; the duration in seconds."""
+
+    reads: int = 0
+    unchanged: int = 0
+    whole: int = 0
+    failures: int = 0
+    restarts: int = 0
+    last_duration: float = 0.0
+
+
+class MirrorStatistics(Struct, frozen=True):
+    """For metrics. Times are in seconds; `age` is infinite while nothing is known."""
+
+    counts: Counts
+    age: float
+    period: float
+    suspicions: tuple[Suspicion, ...]
+    rows: dict[str, int]
+
+
+class _Found(Struct, frozen=True):
+    """One read of everything. None: unchanged."""
+
+    whole: bool
+    nodes: Table[Node] | None
+    jobs: Table[Job] | None
+    partitions: Table[Partition] | None
+    reservations: Table[Reservation] | None
+    boot: int
+
+
+class Mirror:
+    """Tables of Slurm, kept by `run`. `share` of the nodes or unfinished jobs may vanish at once and be believed."""
+
+    def __init__(self, reader: Reader, *, pace: Pace = Pace(), share: float = 0.5) -> None:  # noqa: B008 - frozen
+        self.nodes: Final = Rows[str, Node]("nodes", key=lambda row: row.name)
+        self.jobs: Final = Rows[int, Job]("jobs", key=lambda row: row.id)
+        self.partitions: Final = Rows[str, Partition]("partitions", key=lambda row: row.name)
+        self.reservations: Final = Rows[str, Reservation]("reservations", key=lambda row: row.name)
+        self.state: State = Unknown(since=0.0, reason="not read yet")
+        self._lost_nodes = Losses(self.nodes, share=share, normal=self._is_leaving)
+        # Slurm forgets a job some minutes after its end, and thousands of them at once.
+        self._lost_jobs = Losses(self.jobs, share=share, normal=lambda job: job.state.ended)
+        self._job_numbers = JobNumbers()
+        self._reader = reader
+        self._pace = pace
+        self._period = pace.quickest
+        self._updated: dict[str, int] = {}
+        self._boot: int | None = None
+        self._begun = self._whole = float("-inf")
+        self._failures = 0
+        self._version = 0
+        self._leaving: dict[str, float] = {}
+        self._ended = False
+        self._wanted = asyncio.Event()
+        self._want_whole = False
+        self._waiters: list[asyncio.Future[Known]] = []
+        self._listeners: list[Callable[[State], None]] = []
+        self._counts = Counts()
+
+    # How sure it is
+
+    @property
+    def age(self) -> float:
+        """Seconds since the begin of the last read; all that was so then is in here. Infinite while unknown."""
+        return _now() - self._begun if isinstance(self.state, Known) else float("inf")
+
+    @property
+    def suspicions(self) -> tuple[Suspicion, ...]:
+        """What of the last reads is hard to believe; empty if all is well."""
+        each = (watch.suspicion for watch in (self._lost_nodes, self._lost_jobs, self._job_numbers))
+        return tuple(suspicion for suspicion in each if suspicion is not None)
+
+    @property
+    def suspicious(self) -> bool:
+        return bool(self.suspicions)
+
+    def require_fresh(self, *, within: float) -> None:
+        """Stand in front of every act that destroys: what could not be read lately is not «gone», «idle», «drained»."""
+        if isinstance(self.state, Unknown):
+            raise Stale(
+                f"Slurm is unknown for {_now() - self.state.since:.0f} s ({self.state.reason}): try again later"
+            )
+        if self.age > within:
+            raise Stale(f"Slurm was last read {self.age:.1f} s ago, wanted within {within:g} s: ask `read_after` first")
+        for suspicion in self.suspicions:
+            raise Stale(f"what Slurm says is hard to believe: {suspicion.reason}: look, and accept it if it is true")
+
+    async def read_after(self, *, whole: bool = False) -> Known:
+        """Wait for a read that begins after this call, and happens at once. Raises Stale if it does not succeed.
+
+        Whoever destroys upon it asks for a whole one, which also a clock that was set back a moment ago cannot fool.
+        """
+        if self._ended:
+            raise Stale("the mirror of Slurm has ended: nothing is read any more")
+        waiter: asyncio.Future[Known] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        self._want_whole |= whole
+        self._wanted.set()
+        return await waiter
+
+    def subscribe(self, listener: Callable[[State], None]) -> Callable[[], None]:
+        """Be called after every read, failed or not, and after the subscribers of the rows. Returns how to end that."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def expect_gone(self, nodes: Collection[str], *, within: float = 60.0) -> None:
+        """Hear that these nodes are about to be deleted by us: their absence is then nothing to wonder about."""
+        now = _now()
+        self._leaving = {name: until for name, until in self._leaving.items() if until > now}
+        self._leaving |= dict.fromkeys(nodes, now + within)
+
+    def accept(self) -> None:
+        """Hear from somebody who knows that what looked suspicious is true."""
+        for watch in (self._lost_nodes, self._lost_jobs, self._job_numbers):
+            watch.accept()
+
+    def statistics(self) -> MirrorStatistics:
+        tables = (self.nodes, self.jobs, self.partitions, self.reservations)
+        return MirrorStatistics(
+            counts=copy(self._counts),
+            age=self.age,
+            period=self._period,
+            suspicions=self.suspicions,
+            rows={rows.name: len(rows) for rows in tables},
+        )
+
+    # The loop
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Self]:
+        """Read for as long as the block lasts. If reading ends by a fault, so does the block."""
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(self.run(), name="mirror of Slurm")
+            try:
+                yield self
+            finally:
+                task.cancel()
+
+    async def run(self) -> Never:
+        """Read for ever. A fault, such as one of a subscriber, ends it; a Slurm that does not answer never does."""
+        asked: list[asyncio.Future[Known]] = []
+        self.state = Unknown(since=_now(), reason="not read yet")
+        try:
+            while True:
+                self._wanted.clear()
+                asked, self._waiters = self._waiters, []
+                await self._read(asked=bool(asked))
+                self._answer(asked)
+                await self._pause()
+        finally:
+            self._ended = True
+            self.state = Unknown(since=_now(), reason="the mirror has ended")
+            self._answer(asked + self._waiters)
+
+    def _answer(self, asked: list[asyncio.Future[Known]]) -> None:
+        for waiter in asked:
+            if waiter.done():
+                continue
+            if isinstance(self.state, Known):
+                waiter.set_result(self.state)
+            else:
+                waiter.set_exception(Stale(f"Slurm could not be read: {self.state.reason}"))
+
+    async def _pause(self) -> None:
+        """Wait for the next time or the next who asks, but never too short: many may ask, one after another."""
+        pause = self._pace.back_off(self._failures) if self._failures else self._period
+        # A back-off is there for when nobody asks: who does need not wait for all of a long one.
+        least = min(pause, self._pace.quickest if self._failures else self._pace.rest)
+        await asyncio.sleep(least)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(pause - least):
+                await self._wanted.wait()
+
+    async def _read(self, *, asked: bool) -> None:
+        begun = _now()
+        whole = self._want_whole or isinstance(self.state, Unknown) or begun - self._whole >= self._pace.whole
+        self._want_whole = False
+        self._counts.reads += 1
+        try:
+            async with asyncio.timeout(self._pace.patience):
+                found = await self._gather(whole=whole)
+        except (SlurmError, TimeoutError, Stale) as error:
+            self._lose(str(error) or f"no answer within {self._pace.patience:g} s")
+        else:
+            self._counts.last_duration = _now() - begun
+            self._take(found, begun=begun, asked=asked)
+        for listener in tuple(self._listeners):
+            listener(self.state)
+
+    async def _gather(self, *, whole: bool) -> _Found:
+        """Ask for everything, and again from the beginning if slurmctld was started anew meanwhile."""
+        if self._boot is None:
+            self._boot = await self._reader.boot_time()
+        for _ in range(MOST_RESTARTS):
+            found = await self._ask(whole=whole)
+            if found.boot == self._boot:
+                return found
+            self._boot, whole = found.boot, True
+            self._job_numbers.restarted()
+            self._counts.restarts += 1
+        raise Stale("slurmctld starts anew again and again")
+
+    async def _ask(self, *, whole: bool) -> _Found:
+        since: dict[str, int] = {} if whole else self._updated
+        found = _Found(
+            whole=whole,
+            nodes=await self._reader.nodes(since.get("nodes", 0)),
+            jobs=await self._reader.jobs(since.get("jobs", 0)),
+            partitions=await self._reader.partitions(since.get("partitions", 0)),
+            reservations=await self._reader.reservations(since.get("reservations", 0)),
+            boot=await self._reader.boot_time(),
+        )
+        if whole and None in (found.nodes, found.jobs, found.partitions, found.reservations):
+            raise Stale("slurmctld answered «no change» when asked for everything")
+        return found
+
+    def _lose(self, reason: str) -> None:
+        self._failures += 1
+        self._counts.failures += 1
+        self.state = Unknown(since=self.state.since if isinstance(self.state, Unknown) else _now(), reason=reason)
+
+    def _take(self, found: _Found, *, begun: float, asked: bool) -> None:
+        differences = [*self._differences(found)]
+        for rows, difference in differences:
+            self._judge(rows, difference)
+            rows.replace(difference)
+        changed = any(difference.changes for _, difference in differences)
+        self._version += 1
+        self.state = Known(since=self.state.since if isinstance(self.state, Known) else begun, version=self._version)
+        self._begun, self._failures = begun, 0
+        self._whole = begun if found.whole else self._whole
+        self._counts.whole += found.whole
+        self._counts.unchanged += not changed
+        self._period = self._pace.after(self._period, quick=changed or asked)
+        for rows, difference in differences:
+            rows.tell(difference)
+
+    def _differences(self, found: _Found) -> Iterator[tuple[Rows[Any, Any], Difference[Any, Any]]]:
+        tables: tuple[tuple[Rows[Any, Any], Table[Any] | None], ...] = (
+            (self.nodes, found.nodes),
+            (self.jobs, found.jobs),
+            (self.partitions, found.partitions),
+            (self.reservations, found.reservations),
+        )
+        for rows, table in tables:
+            if table is not None:
+                self._updated[rows.name] = table.updated
+                yield rows, rows.compare(table.rows)
+
+    # What is hard to believe
+
+    def _judge(self, rows: Rows[Any, Any], difference: Difference[Any, Any]) -> None:
+        if rows is self.nodes:
+            self._lost_nodes.look(difference, now=_now())
+        elif rows is self.jobs:
+            self._lost_jobs.look(difference, now=_now())
+            self._job_numbers.look(difference.new, now=_now())
+
+    def _is_leaving(self, node: Node) -> bool:
+        return self._leaving.get(node.name, 0.0) > _now()
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

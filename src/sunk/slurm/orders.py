@@ -1,0 +1,157 @@
+"""What we tell Slurm. Every order can be repeated: done twice, it is as if done once.
+
+One call carries an order to thousands of nodes by a hostlist, but one unknown name in it makes Slurm stop in the
+middle, and the answer does not say where. So after such an answer the nodes are read afresh, the unknown ones are left
+out and the rest is told again; the outcome names both.
+
+There is no «resume». It would revive a node that is DOWN, and so would an undrain (with ReturnToService=2); therefore
+`undrain` looks first, and leaves out nodes that are down, never registered, or not drained at all.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from sunk.model import hostlist
+from sunk.slurm import extra as extras
+from sunk.slurm.errors import Busy, SlurmError, UnknownName
+from sunk.slurm.library import Library
+from sunk.slurm.states import NodeBase, NodeFlag, NodeState
+from sunk.slurm.wire import Change
+
+ATTEMPTS: Final = 4
+
+
+class Outcome(Struct, frozen=True):
+    """What became of an order for many nodes."""
+
+    done: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    """Slurm has no such node."""
+    refused: tuple[str, ...] = ()
+    """Left as they were: busy, or in a state from which the order would do harm."""
+
+
+class Orders:
+    """Orders about nodes and about Slurm itself; those about jobs are in `jobs`."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+
+    async def drain(self, names: Collection[str], *, reason: str) -> Outcome:
+        """Take nodes out of service once their jobs are done. Without a reason Slurm would leave an old one standing."""
+        if not reason:
+            raise ValueError(f"a drain of {', '.join(sorted(names)[:5])} needs a reason")
+        return await self._update(names, Change(names="", state=NodeFlag.DRAIN.value, reason=reason))
+
+    async def undrain(self, names: Collection[str]) -> Outcome:
+        """Take back a drain, and only that."""
+        states = await self._states()
+        ready = [name for name in names if name in states and can_undrain(states[name])]
+        found = await self._update(ready, Change(names="", state=NodeFlag.UNDRAIN.value))
+        missing = [name for name in names if name not in states]
+        refused = set(names) - set(ready) - set(missing)
+        return Outcome(done=found.done, unknown=_sorted(missing, found.unknown), refused=_sorted(refused))
+
+    async def set_reason(self, names: Collection[str], *, reason: str) -> Outcome:
+        """Change the reason, and its time, but no state. On a node that is not drained 26.05 does not keep it."""
+        return await self._update(names, Change(names="", reason=reason))
+
+    async def set_down(self, names: Collection[str], *, reason: str) -> Outcome:
+        """Take nodes out of service at once: their jobs end as NODE_FAIL or are requeued."""
+        return await self._update(names, Change(names="", state=NodeBase.DOWN.value, reason=reason))
+
+    async def power_up(self, names: Collection[str]) -> Outcome:
+        return await self._update(names, Change(names="", state=NodeFlag.POWER_UP.value))
+
+    async def power_down(self, names: Collection[str]) -> Outcome:
+        """Power nodes down once they are idle."""
+        return await self._update(names, Change(names="", state=NodeFlag.POWER_DOWN.value))
+
+    async def set_features(self, names: Collection[str], *, features: Sequence[str]) -> Outcome:
+        """Replace the features, available and active alike. Partitions by NodeSet follow at the next reconfigure."""
+        return await self._update(names, Change(names="", features=",".join(features)))
+
+    async def set_comment(self, names: Collection[str], *, comment: str) -> Outcome:
+        return await self._update(names, Change(names="", comment=comment))
+
+    async def merge_extra(self, ours: Mapping[str, Mapping[str, Any]]) -> Outcome:
+        """Lay keys over each node's extra, by node name. Nodes that end up with the same text share a call."""
+        table = await self._library.all_nodes()
+        texts = {node.name: node.extra for node in table.rows}
+        groups: dict[str, list[str]] = {}
+        for name in ours:
+            if name in texts and (merged := extras.merge(texts[name], ours[name])) != texts[name]:
+                groups.setdefault(merged, []).append(name)
+        outcomes = [await self._update(names, Change(names="", extra=text)) for text, names in groups.items()]
+        lost = _sorted((name for name in ours if name not in texts), *(each.unknown for each in outcomes))
+        return Outcome(done=_sorted(set(ours) - set(lost)), unknown=lost)
+
+    async def create(self, names: Collection[str], *, line: str) -> Outcome:
+        """Create nodes by the rest of a node line, such as `CPUs=8 RealMemory=4000 State=CLOUD`."""
+        known = await self._states()
+        if wanted := [name for name in names if name not in known]:
+            text = hostlist.compress(wanted)
+            change = Change(names=text, extra=f"NodeName={text} {line}")
+            await self._send(partial(self._library.wire.create_nodes, change), asked=f"create nodes {text}")
+        return Outcome(done=_sorted(names))
+
+    async def delete(self, names: Collection[str]) -> Outcome:
+        """Delete nodes. One that is gone already counts as done; one with a job on it is refused, by Slurm itself."""
+        known = await self._states()
+        refused = await self._delete(sorted(set(names) & set(known)))
+        return Outcome(done=_sorted(set(names) - set(refused)), refused=_sorted(refused))
+
+    async def _delete(self, names: list[str]) -> list[str]:
+        """Delete all at once, else one by one. Give those that were refused."""
+        if not names:
+            return []
+        text = hostlist.compress(names)
+        try:
+            await self._send(partial(self._library.wire.delete_nodes, text), asked=f"delete nodes {text}")
+        except (Busy, UnknownName) as error:
+            if len(names) > 1:
+                return [each for name in names for each in await self._delete([name])]
+            return names if isinstance(error, Busy) else []
+        return []
+
+    async def reconfigure(self) -> None:
+        """Make Slurm read its configuration anew. Its daemons start themselves over; jobs go on."""
+        await self._send(self._library.wire.reconfigure, asked="reconfigure")
+
+    async def _update(self, names: Collection[str], change: Change) -> Outcome:
+        wanted = sorted(set(names))
+        unknown: list[str] = []
+        trouble: SlurmError | None = None
+        for _ in range(ATTEMPTS):
+            if not wanted:
+                return Outcome(unknown=_sorted(unknown))
+            order = replace(change, names=hostlist.compress(wanted))
+            try:
+                await self._send(partial(self._library.wire.update_nodes, order), asked=f"update nodes {order.names}")
+            except UnknownName as error:
+                trouble = error
+            else:
+                return Outcome(done=tuple(wanted), unknown=_sorted(unknown))
+            known = await self._states()
+            unknown += [name for name in wanted if name not in known]
+            wanted = [name for name in wanted if name in known]
+        raise trouble or AssertionError("an order without an attempt")
+
+    async def _states(self) -> dict[str, NodeState]:
+        return {node.name: node.state for node in (await self._library.all_nodes()).rows}
+
+    async def _send(self, order: Callable[[], None], *, asked: str) -> None:
+        await self._library.call(order, asked=asked)
+
+
+def can_undrain(state: NodeState) -> bool:
+    """Whether taking the drain back would do just that, and not revive the node as well."""
+    return state.draining and state.registered and state.base is not NodeBase.DOWN
+
+
+def _sorted(*names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted({name for each in names for name in each}))

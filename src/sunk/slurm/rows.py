@@ -1,0 +1,86 @@
+"""One table of Slurm as it was last read, and what a newer one changes.
+
+Slurm says that a table changed, never which row, and its rows come in no order. So two whole tables are compared by
+content under each key: 5,000 rows take a few milliseconds. A row that stayed the same also stays the same object.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final, Generic, TypeVar
+
+from msgspec import Struct
+
+K = TypeVar("K", bound=str | int)
+T = TypeVar("T")
+
+Subscriber = Callable[[K, T | None, T | None], None]
+"""Called with the key, the row before and the row after; None where there is none."""
+
+
+class Difference(Struct, Generic[K, T], frozen=True):
+    """What a newer table says otherwise: key, before, after. `rows` is that table by key."""
+
+    rows: dict[K, T]
+    changes: list[tuple[K, T | None, T | None]]
+
+    @property
+    def gone(self) -> list[K]:
+        return [key for key, _, after in self.changes if after is None]
+
+    @property
+    def new(self) -> list[K]:
+        return [key for key, before, _ in self.changes if before is None]
+
+
+class Rows(Generic[K, T]):
+    """The rows of a table by key. They stay readable when Slurm is lost; how fresh they are only the mirror knows."""
+
+    def __init__(self, name: str, *, key: Callable[[T], K]) -> None:
+        self.name: Final = name
+        self._key = key
+        self._rows: dict[K, T] = {}
+        self._subscribers: list[Subscriber[K, T]] = []
+
+    def get(self, key: K) -> T | None:
+        return self._rows.get(key)
+
+    def all(self) -> tuple[T, ...]:
+        return tuple(self._rows.values())
+
+    def keys(self) -> frozenset[K]:
+        return frozenset(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._rows
+
+    def subscribe(self, subscriber: Subscriber[K, T]) -> Callable[[], None]:
+        """Be called at every difference, when the whole read is in place. Returns how to end that."""
+        self._subscribers.append(subscriber)
+        return lambda: self._subscribers.remove(subscriber)
+
+    # For the mirror
+
+    def compare(self, table: Iterable[T]) -> Difference[K, T]:
+        """Find what a newer table says otherwise, and change nothing yet."""
+        rows: dict[K, T] = {}
+        changes: list[tuple[K, T | None, T | None]] = []
+        for row in table:
+            key = self._key(row)
+            held = self._rows.get(key)
+            if held is not None and held == row:
+                rows[key] = held
+            else:
+                rows[key] = row
+                changes.append((key, held, row))
+        changes += [(key, held, None) for key, held in self._rows.items() if key not in rows]
+        return Difference(rows=rows, changes=changes)
+
+    def replace(self, difference: Difference[K, T]) -> None:
+        self._rows = difference.rows
+
+    def tell(self, difference: Difference[K, T]) -> None:
+        for change in difference.changes:
+            for subscriber in tuple(self._subscribers):
+                subscriber(*change)

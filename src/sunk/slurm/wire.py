@@ -1,0 +1,159 @@
+"""The calls themselves: each blocks until slurmctld has answered, and leaves nothing of C behind.
+
+Everything here runs on a thread of `library`, never on the event loop.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from msgspec import Struct, msgpack
+
+from sunk.slurm import description, errors, loading
+from sunk.slurm.description import Description
+from sunk.slurm.records import Job, Node, Partition, Reservation, Statistics, Table
+
+T = TypeVar("T")
+LEAVE: Final = 0xFFFFFFFE
+"""NO_VAL: a number that says «leave it as it is»."""
+
+
+class Change(Struct, frozen=True):
+    """What is to become different on some nodes; what is None stays. `names` is a hostlist."""
+
+    names: str
+    state: int = LEAVE
+    reason: str | None = None
+    extra: str | None = None
+    comment: str | None = None
+    features: str | None = None
+    gres: str | None = None
+    topology: str | None = None
+
+
+class Given(Struct, frozen=True):
+    """A job that Slurm took. `nodes` is a hostlist, empty while it waits; `waits` is why, as an error number, or 0."""
+
+    job: int
+    nodes: str = ""
+    waits: int = 0
+
+
+class Wire:
+    """libslurm in this process."""
+
+    def __init__(self, configuration: Path | None = None) -> None:
+        self._lib, self._ffi = loading.load(configuration)
+        lib = self._lib
+        self._tables: Mapping[str, tuple[Callable[[int, Any], int], msgpack.Decoder[Any]]] = {
+            "nodes": (lib.sunk_nodes, msgpack.Decoder(Table[Node])),
+            "jobs": (lib.sunk_jobs, msgpack.Decoder(Table[Job])),
+            "partitions": (lib.sunk_partitions, msgpack.Decoder(Table[Partition])),
+            "reservations": (lib.sunk_reservations, msgpack.Decoder(Table[Reservation])),
+            "job": (lib.sunk_load_job, msgpack.Decoder(Table[Job])),
+        }
+        self._statistics = msgpack.Decoder(Statistics)
+
+    @property
+    def version(self) -> tuple[int, int, int]:
+        """Of the library."""
+        number = self._lib.SLURM_VERSION_NUMBER
+        return number >> 16, number >> 8 & 0xFF, number & 0xFF
+
+    def table(self, name: str, key: int) -> Any:
+        """Read one table; None if it has not changed since `key`. For the table `job`, the key is the job's number."""
+        read, decoder = self._tables[name]
+        return self._decoded(lambda buffer: read(key, buffer), decoder, asked=f"read the {name}")
+
+    def statistics(self) -> Statistics:
+        found = self._decoded(self._lib.sunk_statistics, self._statistics, asked="read the statistics")
+        assert found is not None  # noqa: S101 - statistics are never «unchanged»
+        return found
+
+    def boot_time(self) -> int:
+        when = self._ffi.new("int64_t *")
+        self._check(self._lib.sunk_boot_time(when), asked="read the configuration")
+        return int(when[0])
+
+    def ping(self) -> bool:
+        return self._lib.sunk_ping() == 0
+
+    def update_nodes(self, change: Change) -> None:
+        self._change(self._lib.sunk_update_nodes, change, verb="update")
+
+    def create_nodes(self, change: Change) -> None:
+        # slurmctld of every release so far ends by a creation without a node line.
+        if not (change.extra or "").startswith("NodeName="):
+            raise ValueError(f"nodes are created by a line that starts with NodeName=, not by {change.extra!r}")
+        self._change(self._lib.sunk_create_nodes, change, verb="create")
+
+    def delete_nodes(self, names: str) -> None:
+        self._change(self._lib.sunk_delete_nodes, Change(names=names), verb="delete")
+
+    def reconfigure(self) -> None:
+        self._check(self._lib.sunk_reconfigure(), asked="reconfigure")
+
+    def submit(self, wanted: Description) -> Given:
+        return self._give(self._lib.sunk_submit, wanted, asked=f"submit job {wanted.name or 'without a name'}")
+
+    def allocate(self, wanted: Description) -> Given:
+        return self._give(self._lib.sunk_allocate, wanted, asked=f"allocate job {wanted.name or 'without a name'}")
+
+    def update_job(self, job: int, wanted: Description) -> None:
+        with description.filled(wanted, lib=self._lib, ffi=self._ffi) as message:
+            self._check(self._lib.sunk_update_job(message, job), asked=f"update job {job}")
+
+    def kill_job(self, job: int, number: int, flags: int) -> None:
+        self._check(self._lib.sunk_kill_job(job, number, flags), asked=f"send signal {number} to job {job}")
+
+    def kill_step(self, job: int, step: int, number: int) -> None:
+        code = self._lib.sunk_kill_step(job, step, number, 0)
+        self._check(code, asked=f"send signal {number} to step {job}.{step}")
+
+    def requeue(self, job: int, flags: int) -> None:
+        self._check(self._lib.sunk_requeue(job, flags), asked=f"requeue job {job}")
+
+    def _decoded(self, read: Callable[[Any], int], decoder: msgpack.Decoder[T], *, asked: str) -> T | None:
+        buffer = self._ffi.new("sunk_buffer *")
+        try:
+            code = read(buffer)
+            if code == errors.NO_CHANGE:
+                return None
+            self._check(code, asked=asked)
+            return decoder.decode(self._ffi.buffer(buffer.data, buffer.size))
+        finally:
+            self._lib.sunk_free(buffer)
+
+    def _change(self, send: Callable[[Any], int], change: Change, *, verb: str) -> None:
+        message = self._ffi.new("sunk_change *")
+        texts = {name: self._text(getattr(change, name)) for name in Change.__struct_fields__ if name != "state"}
+        for name, text in texts.items():
+            setattr(message, name, text)
+        message.state = change.state
+        self._check(send(message), asked=f"{verb} nodes {_short(change.names)}")
+
+    def _give(self, send: Callable[[Any, Any], int], wanted: Description, *, asked: str) -> Given:
+        given = self._ffi.new("sunk_given *")
+        try:
+            with description.filled(wanted, lib=self._lib, ffi=self._ffi) as message:
+                self._check(send(message, given), asked=asked)
+            return Given(job=given.job, nodes=self._nodes(given.nodes), waits=given.code)
+        finally:
+            self._lib.sunk_free(self._ffi.addressof(given, "nodes"))
+
+    def _nodes(self, buffer: Any) -> str:
+        return msgpack.decode(self._ffi.buffer(buffer.data, buffer.size), type=str) if buffer.size else ""
+
+    def _text(self, text: str | None) -> Any:
+        """A text for C. It has to be held until the call is over."""
+        return self._ffi.NULL if text is None else description.c_text(text, ffi=self._ffi)
+
+    def _check(self, code: int, *, asked: str) -> None:
+        if code:
+            text = self._ffi.string(self._lib.slurm_strerror(code)).decode(errors="replace")
+            name = self._ffi.string(self._lib.sunk_error_name(code)).decode()
+            raise errors.refusal(code, asked=asked, text=text, name=name)
+
+
+def _short(names: str) -> str:
+    return names if len(names) <= 200 else f"{names[:200]}…"  # noqa: PLR2004 - enough to recognise them by

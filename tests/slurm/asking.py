@@ -1,0 +1,39 @@
+"""What the tests in here ask of Slurm again and again."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from sunk.slurm.library import Library
+from sunk.slurm.records import Job, Node
+from sunk.slurm.states import NodeBase, NodeFlag, NodeState
+
+NODES = ("n1", "n2", "g1")
+
+
+async def node(library: Library, name: str) -> Node:
+    return next(node for node in (await library.all_nodes()).rows if node.name == name)
+
+
+async def job(library: Library, number: int) -> Job:
+    (found,) = await library.job(number)
+    return found
+
+
+async def until(check: Callable[[], Awaitable[bool]], *, seconds: float = 15) -> None:
+    async with asyncio.timeout(seconds):
+        while not await check():
+            await asyncio.sleep(0.05)
+
+
+async def until_usable(library: Library) -> None:
+    async def usable() -> bool:
+        rows = (await library.all_nodes()).rows
+        return all(_usable(node.state) for node in rows if node.name in NODES)
+
+    await until(usable)
+
+
+def _usable(state: NodeState) -> bool:
+    return state.base is NodeBase.IDLE and not state.flags & (
+        NodeFlag.DRAIN | NodeFlag.COMPLETING | NodeFlag.NOT_RESPONDING
+    )

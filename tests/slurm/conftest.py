@@ -1,0 +1,50 @@
+"""These tests run inside our image, on a real cluster: `tests/integration/test_slurm_binding.py` takes them there."""
+
+from collections.abc import AsyncIterator, Iterator
+from importlib.util import find_spec
+
+import pytest
+from tests.slurm.asking import NODES, until_usable
+
+from sunk.local.slurm.remote import Remote
+from sunk.slurm.jobs import Jobs
+from sunk.slurm.library import Library
+from sunk.slurm.orders import Orders
+
+# Elsewhere there is no libslurm to test.
+if find_spec("sunk.slurm.binding._libslurm") is None:
+    collect_ignore_glob = ["test_*.py"]
+
+
+@pytest.fixture
+def library() -> Iterator[Library]:
+    loaded = Library.load()
+    yield loaded
+    loaded.close()
+
+
+@pytest.fixture
+def orders(library: Library) -> Orders:
+    return Orders(library)
+
+
+@pytest.fixture
+def jobs(library: Library) -> Jobs:
+    return Jobs(library)
+
+
+@pytest.fixture
+def cluster() -> Remote:
+    return Remote()
+
+
+@pytest.fixture(autouse=True)
+async def _left_as_found(library: Library, orders: Orders, jobs: Jobs) -> AsyncIterator[None]:
+    """Tests share the cluster, so each leaves it without jobs and with nodes that can be used."""
+    yield
+    table = await library.jobs()
+    for job in table.rows if table else ():
+        if not job.state.ended:
+            await jobs.cancel(job.id)
+    await orders.undrain(NODES)
+    await until_usable(library)

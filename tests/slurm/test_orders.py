@@ -1,0 +1,203 @@
+"""What Slurm does when told."""
+
+import asyncio
+import signal
+from contextlib import suppress
+
+import pytest
+from msgspec.structs import replace
+from tests.slurm.asking import job, node, until
+
+from sunk.local.slurm.remote import Remote
+from sunk.slurm.description import Description
+from sunk.slurm.errors import InvalidState, NotBatch, SlurmError, Transition
+from sunk.slurm.jobs import Jobs
+from sunk.slurm.library import Library
+from sunk.slurm.orders import Orders
+from sunk.slurm.states import JobBase, NodeBase, NodeFlag
+
+ALICE = 1001
+
+
+def _batch(script: str) -> Description:
+    wanted = Description(name="batch", script=script, min_nodes=1, memory=50, user_id=ALICE, group_id=ALICE)
+    return replace(wanted, std_out="/dev/null", std_err="/dev/null", requeue=True)
+
+
+async def test_a_drain_and_its_reverse(library: Library, orders: Orders) -> None:
+    reason = 'k8s: cordon: bad "fan", größer\nthan 3'
+    assert (await orders.drain(["n1", "n2"], reason=reason)).done == ("n1", "n2")
+    await orders.drain(["n1"], reason=reason)
+    found = await node(library, "n1")
+    assert found.state.drained
+    assert (found.reason, found.reason_uid) == (reason, 64030)
+    outcome = await orders.undrain(["n1", "n2", "g1", "nobody"])
+    assert (outcome.done, outcome.refused, outcome.unknown) == (("n1", "n2"), ("g1",), ("nobody",))
+    assert not (await node(library, "n1")).state.draining
+
+
+async def test_an_unknown_name_keeps_no_other_node_from_its_drain(library: Library, orders: Orders) -> None:
+    outcome = await orders.drain(["a-ghost", "n1", "n1x", "n2"], reason="k8s: test")
+    assert (outcome.done, outcome.unknown) == (("n1", "n2"), ("a-ghost", "n1x"))
+    assert (await node(library, "n2")).state.draining
+    assert (await orders.drain(["a-ghost"], reason="k8s: test")).unknown == ("a-ghost",)
+    await orders.undrain(["n1", "n2"])
+
+
+async def test_an_undrain_does_not_revive_a_node_that_is_down(library: Library, orders: Orders) -> None:
+    await orders.set_down(["n2"], reason="broken")
+    await orders.drain(["n2"], reason="k8s: cordon: disk")
+    assert (await orders.undrain(["n2"])).refused == ("n2",)
+    found = await node(library, "n2")
+    assert found.state.base is NodeBase.DOWN
+    assert found.state.draining
+    Remote().run("scontrol", "update", "nodename=n2", "state=resume", on="controller")
+
+
+async def test_a_reason_alone_changes_no_state(library: Library, orders: Orders) -> None:
+    await orders.drain(["n1"], reason="first")
+    await orders.set_reason(["n1"], reason="just so")
+    found = await node(library, "n1")
+    assert (found.reason, found.state.draining) == ("just so", True)
+
+
+async def test_features_are_replaced(library: Library, orders: Orders) -> None:
+    await orders.set_features(["n1"], features=["a", "b"])
+    found = await node(library, "n1")
+    assert found.features == found.features_active == ("a", "b")
+
+
+@pytest.mark.parametrize("before", ["", "{}", "not JSON", "[1]", '{"sunk": 0, "theirs": "ä"}'])
+async def test_our_keys_are_laid_over_those_of_users(library: Library, orders: Orders, before: str) -> None:
+    # `scontrol` cannot take an extra away, so each case starts from what it says.
+    Remote().run("scontrol", "update", "nodename=n1", f"extra={before}", on="controller")
+    kept = '"theirs":"ä"' in before or '"theirs": "ä"' in before
+    ours = {"sunk": {"node": "k1"}}
+    outcome = await orders.merge_extra(dict.fromkeys(("n1", "n2", "nobody"), ours))
+    assert (outcome.done, outcome.unknown) == (("n1", "n2"), ("nobody",))
+    found = (await node(library, "n1")).extra
+    assert found == ('{"sunk":{"node":"k1"},"theirs":"ä"}' if kept else '{"sunk":{"node":"k1"}}')
+    await orders.merge_extra({"n1": {"sunk": None, "theirs": None}})
+    assert (await node(library, "n1")).extra == "{}"
+
+
+async def test_nodes_are_created_and_deleted(library: Library, orders: Orders, jobs: Jobs) -> None:
+    line = "CPUs=4 RealMemory=1000 Feature=later State=CLOUD"
+    for _ in range(2):
+        assert (await orders.create(["c1", "c2"], line=line)).done == ("c1", "c2")
+    found = await node(library, "c2")
+    assert (found.cpus, found.features) == (4, ("later",))
+    given = await jobs.allocate(
+        Description(name="on n1", wanted_nodes="n1", min_nodes=1, memory=10, user_id=ALICE, group_id=ALICE)
+    )
+    outcome = await orders.delete(["c1", "c2", "n1", "nobody"])
+    assert (outcome.done, outcome.refused) == (("c1", "c2", "nobody"), ("n1",))
+    assert {each.name for each in (await library.all_nodes()).rows} == {"n1", "n2", "g1"}
+    await jobs.cancel(given.job)
+
+
+async def test_a_creation_that_would_kill_slurmctld_is_never_sent(library: Library) -> None:
+    from sunk.slurm.wire import Change
+
+    with pytest.raises(ValueError, match="starts with NodeName="):
+        library.wire.create_nodes(Change(names="c9"))
+    assert await library.ping()
+
+
+async def test_an_error_says_what_was_asked(library: Library, orders: Orders) -> None:
+    with pytest.raises(SlurmError, match=r"create nodes c9: .* \(ESLURM_\w+ \d+\)") as raised:
+        await orders.create(["c9"], line="CPUs=4 State=IDLE")
+    assert raised.value.errno == 2028
+    assert isinstance(raised.value, InvalidState)
+    assert await library.ping()
+
+
+async def test_nodes_change_while_they_are_read(library: Library, orders: Orders) -> None:
+    async def read() -> None:
+        for _ in range(60):
+            names = {each.name for each in (await library.all_nodes()).rows}
+            assert {"n1", "n2", "g1"} <= names
+
+    async def write() -> None:
+        for _ in range(6):
+            await orders.drain(["n1", "n2"], reason="k8s: test")
+            await orders.create(["c3"], line="CPUs=4 State=CLOUD")
+            await orders.undrain(["n1", "n2"])
+            await orders.delete(["c3"])
+
+    await asyncio.gather(read(), write())
+
+
+async def test_a_batch_job_is_submitted_changed_and_signalled(library: Library, jobs: Jobs) -> None:
+    script = "#!/bin/sh\ntrap 'exit 3' USR1\nwhile true; do sleep 0.1; done\n"
+    given = await jobs.submit(_batch(script))
+
+    async def running() -> bool:
+        return (await job(library, given.job)).state.base is JobBase.RUNNING
+
+    await until(running)
+    assert await jobs.update(given.job, to=Description(extra="x: started", comment="ü"))
+    found = await job(library, given.job)
+    assert (found.extra, found.comment, found.name) == ("x: started", "ü", "batch")
+    await asyncio.sleep(0.3)
+    assert await jobs.signal(given.job, number=signal.SIGUSR1, batch_shell=True)
+
+    async def failed() -> bool:
+        return (await job(library, given.job)).state.base is JobBase.FAILED
+
+    await until(failed)
+    assert (await job(library, given.job)).exit_status == 3 << 8
+    assert not await jobs.signal(given.job, number=signal.SIGUSR1)
+    assert not await jobs.cancel(given.job)
+
+
+async def test_one_step_is_signalled_alone(library: Library, jobs: Jobs) -> None:
+    script = "#!/bin/sh\nsrun --overlap sleep 100\nexit 7\n"
+    given = await jobs.submit(_batch(script))
+
+    async def signalled() -> bool:
+        with suppress(Transition):  # the job has not started yet
+            return await jobs.signal(given.job, number=signal.SIGKILL, step=0)
+        return False
+
+    await until(signalled)
+
+    async def failed() -> bool:
+        return (await job(library, given.job)).state.base is JobBase.FAILED
+
+    await until(failed)
+    assert (await job(library, given.job)).exit_status == 7 << 8
+
+
+async def test_a_batch_job_goes_back_into_the_queue(library: Library, jobs: Jobs) -> None:
+    given = await jobs.submit(_batch("#!/bin/sh\nsleep 100\n"))
+
+    async def running() -> bool:
+        return (await job(library, given.job)).state.base is JobBase.RUNNING
+
+    async def held() -> bool:
+        found = await job(library, given.job)
+        return found.state.base is JobBase.PENDING and found.restarts == 1
+
+    await until(running)
+    assert await jobs.requeue(given.job, hold=True)
+    await until(held)
+
+
+async def test_only_a_batch_job_can_be_requeued(jobs: Jobs) -> None:
+    given = await jobs.allocate(Description(name="bare", min_nodes=1, memory=10, user_id=ALICE, group_id=ALICE))
+    with pytest.raises(NotBatch):
+        await jobs.requeue(given.job)
+    assert not await jobs.requeue(4_000_000)
+    await jobs.cancel(given.job)
+
+
+async def test_reconfigure_keeps_nodes_and_drains(library: Library, orders: Orders) -> None:
+    await orders.drain(["n1"], reason="k8s: test")
+    await orders.reconfigure()
+
+    async def back() -> bool:
+        return await library.ping() and NodeFlag.DRAIN in (await node(library, "n1")).state
+
+    await until(back)
+    await orders.undrain(["n1"])
