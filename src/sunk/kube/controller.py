@@ -32,6 +32,7 @@ from typing import Any, Final, Generic
 
 from msgspec import Struct
 
+from sunk.kube.allowance import Allowance, Expired
 from sunk.kube.errors import Conflict, KubeError, TooManyRequests
 from sunk.kube.queue import USUAL, BackOff, K, Priority, Queue, QueueStatistics
 from sunk.kube.resource import Key, R, Record
@@ -181,20 +182,21 @@ class Controller(Generic[K]):
 
     async def _work(self) -> None:
         clock = asyncio.get_running_loop().time
-        began = clock()
+        began, allowance = clock(), Allowance()
         while True:
             if clock() - began > _SLICE:
-                await asyncio.sleep(0)  # a reconcile with nothing to await would otherwise keep the loop to itself
+                if self._queue.ready:  # where nothing is, the wait for it lets others run anyway
+                    await asyncio.sleep(0)  # a reconcile with nothing to await would otherwise keep the loop to itself
                 began = clock()
             key = await self._queue.get()
             try:
-                await self._look_at(key)
+                await self._look_at(key, allowance)
             finally:
                 self._queue.done(key)
 
-    async def _look_at(self, key: K) -> None:
+    async def _look_at(self, key: K, allowance: Allowance) -> None:
         try:
-            requeue = await self._in_time(key)
+            requeue = await self._in_time(key, allowance)
         except Exception as error:  # noqa: BLE001 - whatever it is, the other keys still need us
             self._failed(key, error)
         else:
@@ -203,19 +205,18 @@ class Controller(Generic[K]):
             if requeue is not None:
                 self._queue.add_after(key, delay=requeue.after)
 
-    async def _in_time(self, key: K) -> Requeue | None:
-        limit = asyncio.timeout(self._effort.patience)
+    async def _in_time(self, key: K, allowance: Allowance) -> Requeue | None:
         try:
-            async with limit:
-                for source in self._sources:
-                    if source.store.doubts:
-                        await source.store.certain()
-                return await self._reconcile(key)
-        except TimeoutError:
-            if not limit.expired():
-                raise
+            return await allowance.within(self._effort.patience, self._on_certain_ground(key))
+        except Expired:
             self._late += 1
             raise _Late(f"not done after {self._effort.patience:.0f} s, and cancelled") from None
+
+    async def _on_certain_ground(self, key: K) -> Requeue | None:
+        for source in self._sources:
+            if source.store.doubts:
+                await source.store.certain()
+        return await self._reconcile(key)
 
     def _failed(self, key: K, error: Exception) -> None:
         causes = list(_leaves(error))

@@ -1,12 +1,12 @@
 """The wire format of a watch: one JSON object per line, of any length, in chunks that end anywhere."""
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, Generic
 
 from msgspec import DecodeError, Raw, Struct, json
 
 from sunk.kube.errors import ApiError, Status, Unreadable, from_status
-from sunk.kube.resource import Record
+from sunk.kube.resource import R, Record
 
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 
@@ -31,6 +31,13 @@ class Frame(Struct):
 
     type: str
     object: Raw
+
+
+class Line(Struct, Generic[R]):
+    """One line with its object decoded at once: what an ADDED or MODIFIED is, unless the object is of odd shape."""
+
+    type: str
+    object: R
 
 
 _frame = json.Decoder(Frame)

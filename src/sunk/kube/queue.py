@@ -147,6 +147,11 @@ class Queue(Generic[K]):
         self._working[key] = now
         return key
 
+    @property
+    def ready(self) -> bool:
+        """Whether `get` would give a key at once."""
+        return bool(self._ready[Priority.FRESH] or self._ready[Priority.LATER])
+
     def done(self, key: K) -> None:
         self._finished += 1
         self._worked += _now() - self._working.pop(key)

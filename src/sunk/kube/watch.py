@@ -32,11 +32,12 @@ from contextlib import aclosing, asynccontextmanager
 from typing import Final, Generic
 
 from aiohttp import StreamReader
-from msgspec import Raw, Struct
+from msgspec import DecodeError, Raw, Struct, json
 
+from sunk.kube.allowance import Allowance
 from sunk.kube.client import EVERYWHERE, PAGE, Client, Scope
 from sunk.kube.errors import ApiError, Forbidden, Gone, KubeError, NotFound, TooManyRequests, Unreachable, Unreadable
-from sunk.kube.frames import Frame, Lines, bare, ends_initial_list, error, frame
+from sunk.kube.frames import Frame, Line, Lines, bare, ends_initial_list, error, frame
 from sunk.kube.resource import Key, R, Record, Resource
 from sunk.kube.view import Bookmark, Event, View
 
@@ -44,6 +45,7 @@ log = logging.getLogger(__name__)
 
 _NO_STREAMED_LISTS: Final = (400, 422)
 _SHORTEST_LIFE: Final = 1.0
+_CHANGES: Final = ("ADDED", "MODIFIED")
 
 
 class Pace(Struct, frozen=True):
@@ -100,6 +102,8 @@ class Watch(Generic[R]):
         self._listed_by = 0.0
         self._delay = pace.first_delay
         self._trouble = ""
+        self._allowance = Allowance()
+        self._line = json.Decoder(Line[resource.record])  # type: ignore[name-defined]
         self._odd: set[Key] = set()
         self._heard: float | None = None
         self._events = self._streams = self._lists = self._failures = self._skipped = 0
@@ -165,7 +169,7 @@ class Watch(Generic[R]):
             lines = Lines()
             while chunk := await self._read(content):
                 for line in lines.feed(chunk):
-                    for event in self._take(frame(line)):
+                    for event in self._hear(line):
                         yield event
         if not self.version or clock() - opened < _SHORTEST_LIFE:
             # A stream that ends before it began would otherwise be opened again at once, and again.
@@ -192,14 +196,24 @@ class Watch(Generic[R]):
         now = asyncio.get_running_loop().time()
         limit = self._pace.silence if self.version else self._listed_by - now
         try:
-            async with asyncio.timeout(limit):
-                return await content.readany()
+            return await self._allowance.within(limit, content.readany())
         except TimeoutError:
             if self.version:
                 # Not alarming: there are no bookmarks either for a resource of which the server holds no object.
                 log.info("%s: not a word for %.0f s; connecting anew", self._path, limit)
                 return b""
             raise _NoStreamedList(f"no end of the streamed list within {self._pace.listing:.0f} s") from None
+
+    def _hear(self, line: bytes) -> Iterator[Event[R]]:
+        """Take a line in one go if it is what nearly all lines are; anything else is looked at piece by piece."""
+        try:
+            one = self._line.decode(line)
+        except DecodeError:
+            return self._take(frame(line))
+        if one.type not in _CHANGES or self._odd:
+            return self._take(frame(line))
+        self._advance(one.object)
+        return self._view.change(one.object)
 
     def _take(self, one: Frame) -> Iterator[Event[R]]:
         match one.type:

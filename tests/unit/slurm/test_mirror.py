@@ -416,6 +416,21 @@ async def test_a_subscriber_that_fails_ends_the_mirror_and_leaves_nobody_waiting
         await mirror.read_after()
 
 
+async def test_who_waits_for_a_read_when_the_mirror_is_ended_is_told_so() -> None:
+    server = Server(node("a"))
+    server.delay = 10.0
+    mirror = Mirror(server)
+    during = asyncio.create_task(mirror.read_after())
+    async with mirror.running():
+        await asyncio.sleep(1)
+        after = asyncio.create_task(mirror.read_after())
+        await asyncio.sleep(1)
+    async with asyncio.timeout(1):
+        for waiting in (during, after):
+            with pytest.raises(Stale, match="the mirror has ended"):
+                await waiting
+
+
 # What is hard to believe
 
 
