@@ -96,7 +96,7 @@ def _at_rest(controller: Controller[Key]) -> bool:
     return not queue.depth and not queue.working
 
 
-async def main(kubeconfig: str, namespace: str, callbacks: Callbacks) -> None:
+async def main(callbacks: Callbacks, kubeconfig: str, namespace: str) -> None:
     async with Client(access.from_kubeconfig(kubeconfig)) as client:
         follower = Follower(client, namespace)
         async with running({"follow": follower.pods.run(), "reconcile": follower.controller.run()}):
@@ -113,6 +113,6 @@ if __name__ == "__main__":
     where, callbacks = sys.argv[1:3], Callbacks()
     if sys.argv[3:]:
         callbacks.install()
-        asyncio.run(main(*where, callbacks))
+        asyncio.run(main(callbacks, *where))
     else:
-        run(main(*where, callbacks))
+        run(main(callbacks, *where))
