@@ -6,6 +6,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from sunk.kube.resource import Record, Resource
+from sunk.model.quantity import Quantity
 
 
 class Condition(Struct, frozen=True, gc=False, rename="camel"):
@@ -34,9 +35,18 @@ class Taint(Struct, frozen=True, gc=False):
     value: str = ""
 
 
-class Container(Struct, frozen=True, gc=False):
+class Resources(Struct, frozen=True, gc=False):
+    """What is asked for. Limits have no reader: the API server has filled in requests from them."""
+
+    requests: dict[str, Quantity] = field(default_factory=dict)
+
+
+class Container(Struct, frozen=True, gc=False, rename="camel"):
     name: str
     image: str = ""
+    resources: Resources = Resources()
+    restart_policy: str = ""
+    """Of an init container: `Always` makes it a sidecar."""
 
 
 class PodSpec(Struct, frozen=True, gc=False, rename="camel"):
@@ -46,6 +56,9 @@ class PodSpec(Struct, frozen=True, gc=False, rename="camel"):
     tolerations: tuple[Toleration, ...] = ()
     restart_policy: str = "Always"
     host_network: bool = False
+    overhead: dict[str, Quantity] | None = None
+    resources: Resources = Resources()
+    """Of the Pod as a whole; for CPU, memory and huge pages they go before those of its containers."""
 
 
 class Running(Struct, frozen=True, gc=False, rename="camel"):
@@ -55,6 +68,7 @@ class Running(Struct, frozen=True, gc=False, rename="camel"):
 class Terminated(Struct, frozen=True, gc=False, rename="camel"):
     exit_code: int = 0
     reason: str = ""
+    message: str = ""
     started_at: datetime | None = None
     finished_at: datetime | None = None
 

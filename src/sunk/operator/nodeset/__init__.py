@@ -1,0 +1,1 @@
+"""NodeSets: which Nodes take part, their Pods, and how they leave."""

@@ -1,0 +1,79 @@
+"""What a Pod takes of its Node: the sum that kube-scheduler makes of the requests of its containers.
+
+Containers and sidecars run together. An init container runs beside the sidecars that started before it, and what the
+hungriest of these moments needs is needed from the beginning. What the Pod says as a whole goes before that sum, and
+the overhead of its sandbox comes on top (`k8s.io/component-helpers/resource`, `PodRequests`).
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from sunk.model.quantity import Quantity, amount
+
+Requests = Mapping[str, Quantity]
+
+_OF_PODS: Final = frozenset({"cpu", "memory"})
+_HUGE_PAGES: Final = "hugepages-"
+
+
+class Init(NamedTuple):
+    """An init container, in the order in which they start."""
+
+    requests: Requests
+    sidecar: bool = False
+
+
+def effective(
+    containers: Iterable[Requests],
+    *,
+    init: Iterable[Init] = (),
+    whole: Requests | None = None,
+    overhead: Requests | None = None,
+) -> dict[str, int]:
+    """What the Pod takes of each resource, in nano-units."""
+    total = together(containers, init=init)
+    for name, quantity in (whole or {}).items():
+        if said_of_pods(name):
+            total[name] = amount(quantity)
+    _add(total, overhead or {})
+    return total
+
+
+def together(containers: Iterable[Requests], *, init: Iterable[Init] = ()) -> dict[str, int]:
+    """What the containers take at their hungriest moment, by what each of them says."""
+    total: dict[str, int] = {}
+    for requests in containers:
+        _add(total, requests)
+    starting: dict[str, int] = {}
+    sidecars: dict[str, int] = {}
+    for one in init:
+        if one.sidecar:
+            _add(total, one.requests)
+            _add(sidecars, one.requests)
+            _raise(starting, sidecars)
+        else:
+            moment = dict(sidecars)
+            _add(moment, one.requests)
+            _raise(starting, moment)
+    _raise(total, starting)
+    return total
+
+
+def said_of_pods(name: str) -> bool:
+    """Whether a Pod may ask for this resource as a whole."""
+    return name in _OF_PODS or huge_pages(name)
+
+
+def huge_pages(name: str) -> bool:
+    return name.startswith(_HUGE_PAGES)
+
+
+def _add(total: dict[str, int], requests: Requests) -> None:
+    for name, quantity in requests.items():
+        total[name] = total.get(name, 0) + amount(quantity)
+
+
+def _raise(total: dict[str, int], floor: Mapping[str, int]) -> None:
+    for name, wanted in floor.items():
+        if wanted > total.get(name, 0):
+            total[name] = wanted
