@@ -9,10 +9,20 @@ from msgspec.structs import replace
 from tests.conftest import Kube
 
 from sunk.kube.client import Deletion, Scope
-from sunk.kube.core import LEASES, NODES, PODS, Node, Pod, condition
+from sunk.kube.core import LEASES, NODES, PODS, Node, Pod, Taint, condition
 from sunk.kube.errors import NotFound
 from sunk.kube.patch import Json, Merge, Strategic
-from sunk.local.fakekubelet import FLEET, FakeKubelet, Habits, Settings, annotations, fake_kubelet, spawned, steer
+from sunk.local.fakekubelet import (
+    FLEET,
+    FakeKubelet,
+    Habits,
+    Settings,
+    Trait,
+    annotations,
+    fake_kubelet,
+    spawned,
+    steer,
+)
 from sunk.model.refusal import Refusal
 
 PATIENCE = 20.0
@@ -95,6 +105,88 @@ async def test_nodes_are_registered_with_all_that_was_asked_for(kube: Kube) -> N
     assert first.metadata.labels["class"] == "H100"
     assert first.status.allocatable["nvidia.com/gpu"] == "8"
     assert [node.status.addresses[0].address for node in (first, second)] == ["10.7.0.1", "10.7.0.2"]
+
+
+async def test_a_node_has_traits_of_its_own(kube: Kube) -> None:
+    special = Trait(
+        address="10.9.8.7",
+        labels={"class": "B200"},
+        taints=(Taint("dedicated", "NoSchedule", "slurm"),),
+        resources={"cpu": "4", "nvidia.com/gpu": "1"},
+    )
+    wanted = settings(kube, labels={"class": "H100", "zone": "a"})
+    wanted = replace(wanted, traits={wanted.name_of(1): special})
+    async with fake_kubelet(wanted, kubeconfig=kube.kubeconfig):
+        first, second = [await kube.client.get(NODES, wanted.name_of(number)) for number in (0, 1)]
+    assert (first.metadata.labels["class"], second.metadata.labels["class"]) == ("H100", "B200")
+    assert second.metadata.labels["zone"] == "a"
+    assert [taint.key for taint in second.spec.taints if taint not in first.spec.taints] == ["dedicated"]
+    assert [second.status.allocatable[name] for name in ("cpu", "nvidia.com/gpu", "pods")] == ["4", "1", "250"]
+    assert second.status.addresses[0].address == "10.9.8.7"
+
+
+async def test_nodes_that_a_test_makes_get_addresses_that_no_other_has(fleet: Fleet) -> None:
+    async def make(name: str) -> str:
+        await fleet.client.create(NODES, {"metadata": {"name": name, "labels": {FLEET: fleet.namespace}}})
+        node = await eventually(lambda: fleet.client.get(NODES, name), lambda node: bool(node.status.addresses))
+        return node.status.addresses[0].address
+
+    names = [f"{fleet.namespace}-own-{number}" for number in range(4)]
+    async with asyncio.TaskGroup() as group:
+        making = [group.create_task(make(name), name=name) for name in names]
+    given = [each.result() for each in making]
+    fleets = [(await fleet.node(number)).status.addresses[0].address for number in (0, 1)]
+    assert len({*given, *fleets}) == 6
+    await fleet.client.delete(NODES, names[1])
+    await eventually(_now(lambda: fleet.kubelet.memory.nodes), lambda nodes: names[1] not in nodes)
+    assert await make(names[1]) == given[1]
+
+
+def pinned(fleet: Fleet, name: str, *, on: int = 0, **spec: Any) -> dict[str, Any]:
+    fields = [{"key": "metadata.name", "operator": "In", "values": [fleet.nodes[on]]}]
+    required = {"nodeSelectorTerms": [{"matchFields": fields}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    containers = [{"name": "main", "image": "none"}]
+    return {"metadata": {"name": name}, "spec": {"affinity": affinity, "containers": containers} | spec}
+
+
+async def test_a_pod_that_is_pinned_to_a_node_is_bound_to_it_and_runs(fleet: Fleet) -> None:
+    for name, on in (("p", 0), ("q", 1)):
+        await fleet.client.create(PODS, pinned(fleet, name, on=on), namespace=fleet.namespace)
+    assert [(await fleet.running(name)).spec.node_name for name in ("p", "q")] == fleet.nodes
+    await fleet.client.delete(PODS, "p", namespace=fleet.namespace)
+    await fleet.gone()
+    assert await eventually(_now(lambda: fleet.kubelet.memory.waiting), lambda waiting: not waiting) == {}
+
+
+async def test_a_pinned_pod_waits_for_its_node_and_for_its_taints_to_go(fleet: Fleet) -> None:
+    taints = [{"key": "lock", "value": "true", "effect": "NoSchedule"}]
+    await fleet.client.patch(NODES, fleet.nodes[0], Merge({"spec": {"taints": taints}}))
+    kubelet_knows = fleet.kubelet.memory
+    await eventually(_now(lambda: kubelet_knows.nodes[fleet.nodes[0]]), lambda node: bool(node.spec.taints))
+    unborn = pinned(fleet, "r")
+    term = unborn["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    term["nodeSelectorTerms"][0]["matchFields"][0]["values"] = [f"{fleet.namespace}-late"]
+    for body in (pinned(fleet, "p"), pinned(fleet, "q", tolerations=[{"operator": "Exists"}]), unborn):
+        await fleet.client.create(PODS, body, namespace=fleet.namespace)
+    await fleet.running("q")
+    await eventually(_now(lambda: len(kubelet_knows.waiting)), lambda waiting: waiting == 2)
+    assert (await fleet.pod("p")).spec.node_name == ""
+    await fleet.client.patch(NODES, fleet.nodes[0], Merge({"spec": {"taints": None}}))
+    late = {"metadata": {"name": f"{fleet.namespace}-late", "labels": {FLEET: fleet.namespace}}}
+    await fleet.client.create(NODES, late)
+    await fleet.running("p")
+    await fleet.running("r")
+
+
+async def test_a_kubelet_that_does_not_bind_leaves_pinned_pods_alone(kube: Kube) -> None:
+    async with fake_kubelet(settings(kube, binds=False), kubeconfig=kube.kubeconfig) as kubelet:
+        fleet = Fleet(kube, kubelet)
+        await kube.client.create(PODS, pinned(fleet, "p"), namespace=kube.namespace)
+        await fleet.create("q")
+        await fleet.running("q")
+        assert (await fleet.pod("p")).spec.node_name == ""
+        await kube.client.delete(PODS, "p", namespace=kube.namespace)
 
 
 async def test_at_the_end_nothing_of_the_fleet_is_left(kube: Kube) -> None:

@@ -12,6 +12,15 @@ async with fake_kubelet(Settings(nodes=3, resources={"nvidia.com/gpu": "8"}), ku
 
 `spawned(...)` does the same in a child process, `run(...)` until a signal comes.
 
+A Pod that is not bound and that required node affinity pins to one of these Nodes (a single `matchFields` on
+`metadata.name`, `In` with one value) is bound to it, as a scheduler would: only if it tolerates the Node's NoSchedule
+and NoExecute taints, its nodeSelector matches, it has no gates and names no other scheduler. It waits until that is so.
+`Settings(binds=False)` leaves it alone, for a cluster that has a scheduler.
+
+Nodes are alike unless `Settings.traits` gives one of them an address, labels, taints or resources of its own. All
+addresses differ in their last two octets. A test may also create a Node itself: with the fleet's label it is ours, and
+gets a status, with a free address, if it came without.
+
 Behaviour is set for the fleet (`Settings.habits`), overridden by annotations of a Node for itself and its Pods, and
 these by annotations of a Pod. Durations are written `500ms`, `2s`, `1.5m`, `1h`.
 
@@ -35,7 +44,18 @@ a Pod too many is not refused unless an annotation says so. Probes, readiness ga
 
 from sunk.local.fakekubelet.kubelet import FakeKubelet
 from sunk.local.fakekubelet.serve import fake_kubelet, run, spawned
-from sunk.local.fakekubelet.settings import FLEET, Settings
+from sunk.local.fakekubelet.settings import FLEET, Settings, Trait
 from sunk.local.fakekubelet.steering import Habits, annotations, steer
 
-__all__ = ["FLEET", "FakeKubelet", "Habits", "Settings", "annotations", "fake_kubelet", "run", "spawned", "steer"]
+__all__ = [
+    "FLEET",
+    "FakeKubelet",
+    "Habits",
+    "Settings",
+    "Trait",
+    "annotations",
+    "fake_kubelet",
+    "run",
+    "spawned",
+    "steer",
+]

@@ -9,12 +9,14 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from sunk.kube import subresource
 from sunk.kube.client import Client, Deletion, Preconditions
 from sunk.kube.core import LEASES, NODES, PODS, Node, Pod
 from sunk.kube.errors import AlreadyExists, Conflict, NotFound
 from sunk.kube.patch import Strategic
 from sunk.kube.resource import Key, R, Resource
 from sunk.local.fakekubelet import nodes, pods
+from sunk.local.fakekubelet.binding import fits, pinned
 from sunk.local.fakekubelet.memory import Known, Memory
 from sunk.local.fakekubelet.settings import FLEET, Settings
 from sunk.local.fakekubelet.steering import BadAnnotation, Habits, overridden
@@ -51,7 +53,7 @@ class Deeds:
         if node is None:
             return
         habits = self.node_habits(node)
-        address = self._settings.address_of(len(self._memory.nodes))  # used only for a Node that came without any
+        address = self._memory.address_for(node, settings=self._settings)
         status = nodes.plan(node, settings=self._settings, habits=habits, address=address, wall=_wall())
         if status is None:
             return
@@ -77,6 +79,16 @@ class Deeds:
                 case _:
                     return None
         return _clock() + 1.0
+
+    async def bind(self, key: Key) -> None:
+        """Bind a Pod to the Node that it is pinned to, if it would be let onto it; else its Node's news ask again."""
+        pod = self._memory.waiting.get(key)
+        node = self._memory.nodes.get(pinned(pod)) if pod else None
+        if pod is None or node is None or not fits(pod, node):
+            return
+        with suppress(NotFound, Conflict):  # gone, or bound by somebody else, or another has taken its name
+            await subresource.bind(self._client, key, uid=pod.metadata.uid, node=node.metadata.name)
+        self._memory.forget_waiting(pod)
 
     def node_habits(self, node: Node) -> Habits:
         """Read how a Node itself behaves. Its wish not to be ready is not about its Pods, and theirs not about it."""

@@ -1,4 +1,4 @@
-"""The fake kubelet as one running whole: two watches, two agendas, and workers between them.
+"""The fake kubelet as one running whole: a few watches, two agendas, and workers between them.
 
 Leases have an agenda and workers of their own, because they must go out in time whatever else happens: in one line
 with all other work they would wait behind a burst of Pods until the node controller gives their Nodes up.
@@ -16,6 +16,7 @@ from sunk.kube.resource import Key
 from sunk.kube.view import Changed, Deleted, Event, Synced
 from sunk.kube.watch import watch
 from sunk.local.fakekubelet.agenda import Agenda
+from sunk.local.fakekubelet.binding import WAITING, Waiting
 from sunk.local.fakekubelet.deeds import Deeds
 from sunk.local.fakekubelet.memory import Memory
 from sunk.local.fakekubelet.pulse import Pulse
@@ -38,7 +39,11 @@ class PodWork(Struct, frozen=True):
     key: Key
 
 
-Work = NewNode | NodeWork | PodWork
+class Binding(Struct, frozen=True):
+    key: Key
+
+
+Work = NewNode | NodeWork | PodWork | Binding
 
 
 class FakeKubelet:
@@ -61,6 +66,8 @@ class FakeKubelet:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._watch_nodes(), name="fake kubelet: watch Nodes")
                 group.create_task(self._watch_pods(), name="fake kubelet: watch Pods")
+                if self.settings.binds:
+                    group.create_task(self._watch_waiting(), name="fake kubelet: watch Pods that wait")
                 for listed in self._listed:
                     await listed.wait()
                 self._register_missing()
@@ -97,6 +104,11 @@ class FakeKubelet:
             async for event in events:
                 self._on_pod(event)
 
+    async def _watch_waiting(self) -> None:
+        async with watch(self._client, WAITING, Scope(fields="spec.nodeName=")) as events:
+            async for event in events:
+                self._on_waiting(event)
+
     def _on_node(self, event: Event[Node]) -> None:
         match event:
             case Changed(node):
@@ -112,6 +124,8 @@ class FakeKubelet:
     def _see_node(self, node: Node) -> None:
         name = node.metadata.name
         self._work.add(NodeWork(name))
+        for key in self.memory.pinned_to.get(name, ()):
+            self._work.add(Binding(key))
         if self.memory.see_node(node):
             self._beats.add(name)
             for key in self.memory.by_node.get(name, ()):
@@ -129,6 +143,14 @@ class FakeKubelet:
             case Synced():
                 self._listed[1].set()
 
+    def _on_waiting(self, event: Event[Waiting]) -> None:
+        match event:
+            case Changed(pod):
+                if self.memory.see_waiting(pod):
+                    self._work.add(Binding(pod.key))
+            case Deleted(pod):  # or bound: then it is no longer among those that wait
+                self.memory.forget_waiting(pod)
+
     def _register_missing(self) -> None:
         settings = self.settings
         self._unborn = {n for n in range(settings.nodes) if settings.name_of(n) not in self.memory.nodes}
@@ -140,6 +162,8 @@ class FakeKubelet:
         match work:
             case PodWork(key):
                 return await self._deeds.tend_pod(key)
+            case Binding(key):
+                await self._deeds.bind(key)
             case NodeWork(name):
                 await self._deeds.tend_node(name)
             case NewNode(number):

@@ -1,6 +1,7 @@
 """What the fake kubelet knows: Nodes of its fleet, Pods by Node, and what befell each Pod when. No I/O."""
 
 from ipaddress import IPv4Address
+from itertools import count
 from typing import Final
 
 from msgspec import Struct
@@ -8,7 +9,9 @@ from msgspec.structs import replace
 
 from sunk.kube.core import Node, Pod
 from sunk.kube.resource import Key
+from sunk.local.fakekubelet.binding import Waiting, pinned
 from sunk.local.fakekubelet.pods import ENDED, Host, Tale
+from sunk.local.fakekubelet.settings import Settings
 from sunk.local.fakekubelet.steering import wishes
 
 FIRST_ADDRESS: Final = int(IPv4Address("100.64.0.1"))
@@ -29,6 +32,9 @@ class Memory:
         self.nodes: dict[str, Node] = {}
         self.pods: dict[Key, Known] = {}
         self.by_node: dict[str, set[Key]] = {}
+        self.waiting: dict[Key, Waiting] = {}
+        self.pinned_to: dict[str, set[Key]] = {}
+        self._given: dict[str, str] = {}
         self._next_address = FIRST_ADDRESS
 
     def see_node(self, node: Node) -> bool:
@@ -67,13 +73,39 @@ class Memory:
         del self.pods[pod.key]
         self.by_node[pod.spec.node_name].discard(pod.key)
 
+    def see_waiting(self, pod: Waiting) -> bool:
+        """Take in a Pod that is not bound; True if its affinity leaves it one Node."""
+        name = pinned(pod)
+        if name:
+            self.waiting[pod.key] = pod
+            self.pinned_to.setdefault(name, set()).add(pod.key)
+        return bool(name)
+
+    def forget_waiting(self, pod: Waiting) -> None:
+        """Drop a Pod that is bound or gone, unless another of the same name has come in between."""
+        known = self.waiting.get(pod.key)
+        if known is not None and known.metadata.uid == pod.metadata.uid:
+            del self.waiting[pod.key]
+            self.pinned_to[pinned(known)].discard(pod.key)
+
+    def address_for(self, node: Node, *, settings: Settings) -> str:
+        """Leave a Node its address, or choose one if it came without: no other has it, and it keeps it for good."""
+        name = node.metadata.name
+        if own := _internal(node):
+            return own
+        if name not in self._given:
+            taken = {one.address for node in self.nodes.values() for one in node.status.addresses}
+            taken.update(self._given.values())
+            free = (settings.address_of(number) for number in count(settings.nodes))
+            self._given[name] = settings.trait(name).address or next(one for one in free if one not in taken)
+        return self._given[name]
+
     def host(self, name: str) -> Host | None:
         """Return the Node as its Pods see it; None if it is not one of ours."""
         node = self.nodes.get(name)
         if node is None:
             return None
-        address = next((one.address for one in node.status.addresses if one.type == "InternalIP"), "")
-        return Host(address=address, taints=node.spec.taints)
+        return Host(address=_internal(node), taints=node.spec.taints)
 
     def _address(self, pod: Pod) -> str:
         """Give each Pod an address of its own; after a restart, beyond all that are in use."""
@@ -86,6 +118,10 @@ class Memory:
         if self._next_address > LAST_ADDRESS:
             self._next_address = FIRST_ADDRESS
         return str(IPv4Address(given))
+
+
+def _internal(node: Node) -> str:
+    return next((one.address for one in node.status.addresses if one.type == "InternalIP"), "")
 
 
 def _told(tale: Tale, *, before: Pod | None, pod: Pod, clock: float) -> Tale:

@@ -15,17 +15,19 @@ _PRESSURES: Final = ("MemoryPressure", "DiskPressure", "PIDPressure")
 def body(settings: Settings, number: int, *, wall: datetime) -> dict[str, Any]:
     """Build a Node complete with its status: the only moment at which the API takes both in one write."""
     name = settings.name_of(number)
+    trait = settings.trait(name)
     labels = {
         "kubernetes.io/hostname": name,
         "kubernetes.io/os": "linux",
         "kubernetes.io/arch": "amd64",
         **settings.labels,
+        **trait.labels,
         FLEET: settings.fleet,
     }
     return {
         "metadata": {"name": name, "labels": labels},
-        "spec": {"taints": settings.taints},
-        "status": _status(settings, name=name, address=settings.address_of(number), wall=wall),
+        "spec": {"taints": settings.taints + trait.taints},
+        "status": _status(settings, name=name, address=settings.numbered(number), wall=wall),
     }
 
 
@@ -68,8 +70,8 @@ def _micro(wall: datetime) -> str:
 
 def _status(settings: Settings, *, name: str, address: str, wall: datetime, ready: bool = True) -> dict[str, Any]:
     return {
-        "capacity": settings.capacity,
-        "allocatable": settings.capacity,
+        "capacity": settings.capacity(name),
+        "allocatable": settings.capacity(name),
         "addresses": [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": name}],
         "conditions": _conditions(ready=ready, wall=wall),
         "nodeInfo": _INFO,

@@ -17,9 +17,24 @@ HIGHS: Final = 256
 SIZE: Final = {"cpu": "128", "memory": "1Ti", "ephemeral-storage": "1Ti", "pods": "250"}
 
 
+class Trait(Struct, frozen=True, forbid_unknown_fields=True):
+    """What one Node has that the others of its fleet have not. An empty address is that of its number."""
+
+    address: str = ""
+    labels: dict[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    resources: dict[str, str] = field(default_factory=dict)
+
+
+PLAIN: Final = Trait()
+
+
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """One fleet. Two fleets of different names live side by side on one API server.
 
+    `traits` are by name of a Node, and come on top of what holds for all of them; also for a Node that a test makes,
+    as far as its status goes.
+    `binds` lets Pods be bound that are pinned to a Node of the fleet; off where a scheduler runs.
     `grace` is the controller-manager's `--node-monitor-grace-period` in seconds, by default that of `--api-only`:
     leases are renewed well within it.
     `keep` leaves Nodes and Pods as they are at the end, as a kubelet that dies does; else they are taken away.
@@ -31,6 +46,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     labels: dict[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
     resources: dict[str, str] = field(default_factory=dict)
+    traits: dict[str, Trait] = field(default_factory=dict)
+    binds: bool = True
     habits: Habits = Habits()
     grace: float = seconds(API_ONLY_GRACE)
     workers: int = 16
@@ -47,13 +64,19 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
         """Seconds between two renewals of a lease. Each costs a write, so as few as leave time for a second try."""
         return self.grace * 0.7
 
-    @property
-    def capacity(self) -> dict[str, str]:
-        return SIZE | self.resources
+    def trait(self, name: str) -> Trait:
+        return self.traits.get(name, PLAIN)
+
+    def capacity(self, name: str) -> dict[str, str]:
+        return SIZE | self.resources | self.trait(name).resources
 
     def name_of(self, number: int) -> str:
         return f"{self.fleet}-{number:04}"
 
     def address_of(self, number: int) -> str:
         """Give every Node a pair of third and fourth octet of its own: Slurm names are made from these."""
-        return self.address.format(high=number // LOWS, low=number % LOWS + 1)
+        return self.address.format(high=number // LOWS % HIGHS, low=number % LOWS + 1)
+
+    def numbered(self, number: int) -> str:
+        """Give the address of one of the fleet's own Nodes."""
+        return self.trait(self.name_of(number)).address or self.address_of(number)
