@@ -28,6 +28,8 @@ from sunk.kube.retry import ONCE, Repeat, Retry, of_body, of_patch, persist
 PAGE: Final = 500
 """Objects per page of a list: small enough that decoding one does not hold up the loop."""
 
+_IDLE: Final = 90.0
+"""Seconds for which a connection without work is kept: a handshake takes longer than most requests."""
 _LOST: Final = (aiohttp.ClientError, OSError, TimeoutError, AccessError)
 _OK: Final = 300
 _UNAUTHORIZED: Final = 401
@@ -109,7 +111,7 @@ class Client:
         self._observe = observe
         # Proxies are left alone (trust_env is off), and cookies have no business here.
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=connections),
+            connector=aiohttp.TCPConnector(limit=connections, keepalive_timeout=_IDLE),
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=timeout),
             headers={"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "sunk"},

@@ -1,0 +1,97 @@
+"""Make, mark and delete compute Pods."""
+
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Final
+
+from sunk.kube.client import Deletion, Preconditions
+from sunk.kube.collection import Collection
+from sunk.kube.core import Node, Pod
+from sunk.kube.errors import AlreadyExists, KubeError, NotFound
+from sunk.kube.patch import Merge
+from sunk.kube.resource import Key
+from sunk.model import names
+from sunk.model.features import features
+from sunk.model.nodeslice import Entry
+from sunk.operator.nodeset.batches import growing, together
+from sunk.operator.nodeset.body import Mould
+from sunk.operator.nodeset.resources import NodeSet, owner_uid
+from sunk.operator.nodeset.upkeep import Description, Mark
+
+log = logging.getLogger(__name__)
+
+AT_ONCE: Final = 32
+
+
+class NameTaken(KubeError):  # noqa: N818 - as below
+    """A Pod of somebody else is in the way."""
+
+
+class NotLeading(KubeError):  # noqa: N818 - named as in sunk.kube.errors
+    """Somebody else may lead by now, so nothing is deleted."""
+
+
+class Crew:
+    def __init__(self, *, pods: Collection[Pod], nodes: Collection[Node], may_write: Callable[[], bool]) -> None:
+        self._pods = pods
+        self._nodes = nodes
+        self._may_write = may_write
+
+    async def create(self, owner: NodeSet, entries: Sequence[Entry], mould: Mould) -> list[Exception]:
+        """Make Pods, few at first; those made before something went wrong stay."""
+        in_the_way: list[Exception] = []
+
+        async def make(entry: Entry) -> None:
+            key = Key(owner.metadata.namespace, entry.name)
+            node = self._nodes.store.get(Key("", entry.node))
+            found = features(owner.spec.features, node.metadata.labels if node else {})
+            try:
+                await self._pods.create(key, mould.pod(entry.name, node=entry.node, features=found))
+            except AlreadyExists:
+                if not self._is_ours(owner, key):
+                    told = f"Pod {key} has the name that a node needs and is not of this NodeSet: delete it"
+                    in_the_way.append(NameTaken(told))
+
+        # What is in the way of one Pod is no sign for the others, so it does not end the batches.
+        return await growing(entries, make) + in_the_way
+
+    def _is_ours(self, owner: NodeSet, key: Key) -> bool:
+        """The Pod that has the name already is one of the set after all, seen late."""
+        found = self._pods.store.get(key)
+        return found is None or owner_uid(found) == owner.metadata.uid
+
+    async def mark(self, marks: Sequence[Mark]) -> list[Exception]:
+        async def one(mark: Mark) -> None:
+            at = {"uid": mark.pod.metadata.uid, "resourceVersion": mark.pod.metadata.resource_version}
+            # Who turns round is cleared of nothing: the next mark wants a clearance of its own.
+            void = {names.CLEAR_TO_DELETE: None} if mark.reason is None else {}
+            change = {"metadata": at | {"annotations": {names.PENDING_DELETION: mark.reason} | void}}
+            with suppress(NotFound):
+                await self._pods.patch(mark.pod.key, Merge(change))
+
+        return await together(marks, one, most=AT_ONCE)
+
+    async def describe(self, changes: Sequence[Description]) -> list[Exception]:
+        """Have Pods carry other features."""
+
+        async def one(change: Description) -> None:
+            at = {"uid": change.pod.metadata.uid, "resourceVersion": change.pod.metadata.resource_version}
+            with suppress(NotFound):
+                await self._pods.patch(
+                    change.pod.key, Merge({"metadata": at | {"annotations": {names.FEATURES: change.features}}})
+                )
+
+        return await together(changes, one, most=AT_ONCE)
+
+    async def delete(self, pods: Sequence[Pod]) -> list[Exception]:
+        """Delete Pods as they were read: one that has changed since is looked at again first."""
+
+        async def one(pod: Pod) -> None:
+            if not self._may_write():
+                raise NotLeading(f"Pod {pod.key} is not deleted: another may lead by now")
+            at = Preconditions(uid=pod.metadata.uid, resource_version=pod.metadata.resource_version)
+            with suppress(NotFound):
+                await self._pods.delete(pod.key, Deletion(preconditions=at))
+
+        return await together(pods, one, most=AT_ONCE)

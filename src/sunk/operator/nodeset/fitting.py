@@ -1,0 +1,72 @@
+"""Whether Nodes fit a demand, each looked at once.
+
+The question is asked at every change, of thousands of Nodes, and most of them are as they were. An answer is kept
+together with the very records that it was found on; a record is never changed, so while it is the same object the
+answer is too.
+"""
+
+from msgspec import Struct
+
+from sunk.kube.core import Node, Pod
+from sunk.model.features import features
+from sunk.operator.nodeset.feasible import Demand, occupancy, unfit, unfit_to_join
+from sunk.operator.nodeset.resources import NodeSet, owner_uid
+from sunk.operator.nodeset.standing import finished
+
+
+class _Looked(Struct, gc=False):
+    """A Node as it was looked at, and what was found: why it does not fit, and whether it may join beside these Pods."""
+
+    node: Node
+    why: str
+    beside: tuple[Pod, ...] | None = None
+    joins: bool = False
+
+
+class Fitting:
+    """What is known of the Nodes for one NodeSet. Without a demand every Node fits and none may join."""
+
+    def __init__(self, owner: NodeSet, demand: Demand | None) -> None:
+        self.demand = demand
+        self.uid = owner.metadata.uid
+        self.cluster = owner.spec.cluster
+        self._features = owner.spec.features
+        self._known: dict[str, _Looked] = {}
+
+    def is_for(self, owner: NodeSet, demand: Demand | None) -> bool:
+        same = self.cluster == owner.spec.cluster and self._features == owner.spec.features
+        return same and self.demand is demand
+
+    def features(self, node: Node) -> str:
+        """The Slurm features of its Slurm node, as a Pod carries them."""
+        return ",".join(features(self._features, node.metadata.labels))
+
+    def why_not(self, node: Node) -> str:
+        """Why a member is no longer meant to be one; empty if it is, or if nobody knows."""
+        return self._look(node).why
+
+    def may_join(self, node: Node, *, beside: tuple[Pod, ...]) -> bool:
+        """Whether it could become a member now, with these Pods on it."""
+        found = self._look(node)
+        if found.beside != beside:  # quick where they are the same objects
+            found.beside, found.joins = beside, not found.why and self._joins(node, beside)
+        return found.joins
+
+    def forget(self, node: str) -> None:
+        self._known.pop(node, None)
+
+    def _look(self, node: Node) -> _Looked:
+        known = self._known.get(node.metadata.name)
+        if known is None or known.node is not node:
+            why = "" if self.demand is None else unfit(node, self.demand) or ""
+            known = self._known[node.metadata.name] = _Looked(node, why)
+        return known
+
+    def _joins(self, node: Node, beside: tuple[Pod, ...]) -> bool:
+        # The Pod of another NodeSet may hold jobs, also where the Node has lost the claim by registering anew.
+        if self.demand is None or any(self._is_of_another(pod) for pod in beside):
+            return False
+        return unfit_to_join(node, self.demand, taken=occupancy(beside)) is None
+
+    def _is_of_another(self, pod: Pod) -> bool:
+        return owner_uid(pod) not in {"", self.uid} and not finished(pod)

@@ -1,0 +1,82 @@
+"""Write down who is a member: the slices of a NodeSet."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from msgspec import to_builtins
+
+from sunk.kube.client import Deletion, Preconditions
+from sunk.kube.errors import NotFound
+from sunk.kube.patch import Merge
+from sunk.kube.resource import Key
+from sunk.model.nodeslice import NODESLICE, Entry
+from sunk.operator.nodeset.resources import NodeSet, NodeSlice, ours, owned_by
+from sunk.operator.nodeset.slices import Shard, shards, slice_name, spread
+from sunk.operator.scoped import Scoped
+
+
+class Ledger:
+    def __init__(self, slices: Scoped[NodeSlice]) -> None:
+        self._slices: Final = slices
+
+    async def write(self, owner: NodeSet, found: Sequence[NodeSlice], entries: Iterable[Entry]) -> int:
+        """Bring the slices to these entries, in the order that no reader can misunderstand. Returns their number.
+
+        Every write is made on the condition that the slice still is as it was found: the entries were decided on it,
+        and a leader that was paused in between must not put back what another has changed since.
+        """
+        there = {one.metadata.name: one for one in found}
+        before = shards(found)
+        writes = spread(before, entries)
+        for shard in (*writes.shards, *_of_another_cluster(owner, found, writes.shards)):
+            key = _key(owner, shard.number)
+            await self._put(owner, key, shard, there=there.get(key.name))
+        for number in writes.empty:
+            await self._remove(there[_key(owner, number).name])
+        numbers = {shard.number for shard in (*before, *writes.shards)}
+        return len(numbers - set(writes.empty))
+
+    async def _put(self, owner: NodeSet, key: Key, shard: Shard, *, there: NodeSlice | None) -> None:
+        if there is None:
+            await self._slices.of(key).create(key, _body(owner, key, shard))
+            return
+        at = {"uid": there.metadata.uid, "resourceVersion": there.metadata.resource_version}
+        change = {"metadata": at, "spec": {"entries": to_builtins(shard.entries), "cluster": owner.spec.cluster}}
+        await self._slices.of(key).patch(key, Merge(change))
+
+    async def _remove(self, there: NodeSlice) -> None:
+        at = Preconditions(uid=there.metadata.uid, resource_version=there.metadata.resource_version)
+        try:
+            await self._slices.of(there.key).delete(there.key, Deletion(preconditions=at))
+        except NotFound:
+            return
+
+
+def _of_another_cluster(owner: NodeSet, found: Iterable[NodeSlice], writes: Iterable[Shard]) -> list[Shard]:
+    """Slices that need no change of entries, but say another cluster than the set does by now."""
+    written = {shard.number for shard in writes}
+    stale = (one for one in found if one.spec.cluster != owner.spec.cluster)
+    return [shard for shard in shards(stale) if shard.number not in written]
+
+
+def _key(owner: NodeSet, number: int) -> Key:
+    return Key(owner.metadata.namespace, slice_name(owner.metadata.name, number))
+
+
+def _body(owner: NodeSet, key: Key, shard: Shard) -> dict[str, Any]:
+    return {
+        "apiVersion": NODESLICE.api_version,
+        "kind": NODESLICE.name,
+        "metadata": {
+            "name": key.name,
+            "namespace": key.namespace,
+            "labels": ours(owner),
+            "ownerReferences": [owned_by(owner)],
+        },
+        "spec": {
+            "nodeSet": owner.metadata.name,
+            "nodeSetUid": owner.metadata.uid,
+            "cluster": owner.spec.cluster,
+            "entries": to_builtins(shard.entries),
+        },
+    }

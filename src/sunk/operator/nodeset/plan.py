@@ -1,0 +1,52 @@
+"""What is to be done about a NodeSet, decided on one survey and nothing else."""
+
+from msgspec import Struct
+
+from sunk.model import names
+from sunk.operator.nodeset.census import Survey
+from sunk.operator.nodeset.membership import Candidate, Roster, Wish, roster
+from sunk.operator.nodeset.resources import NodeSet
+from sunk.operator.nodeset.rollout import outdated
+from sunk.operator.nodeset.upkeep import Upkeep, upkeep
+
+
+class Plan(Struct, frozen=True):
+    roster: Roster
+    pods: Upkeep
+    joins: tuple[Candidate, ...]
+    """Those who join now: some of the roster's, where they are many."""
+    strays: tuple[str, ...]
+    """Nodes that carry our claim and are nobody's."""
+    finished: bool
+    """The set is deleted, and nothing is left of it."""
+
+
+def plan(owner: NodeSet, survey: Survey, *, revision: str, usable: bool, lot: int) -> Plan:
+    """Decide. While no Pod can be made from the template (not `usable`), none is, and none is given up for another."""
+    wish = wish_of(owner)
+    found = roster(survey.members, survey.candidates if usable else (), wish)
+    old = (
+        outdated(found.members, wanted=revision, strategy=owner.spec.update_strategy, desired=max(found.desired, 1))
+        if usable
+        else ()
+    )
+    pods = upkeep(found.members, outdated={member.entry.name for member in old}, forced=wish.forced)
+    if not usable:
+        pods = Upkeep(mark=pods.mark, remove=pods.remove, describe=pods.describe)
+    joins = found.joins[:lot]
+    kept = {member.entry.node for member in found.members} | {one.node for one in found.joins}
+    strays = tuple(node for node in survey.claimed if node not in kept)
+    finished = wish.deleted and not found.members and not strays and not found.dropped
+    return Plan(found, pods=pods, joins=joins, strays=strays, finished=finished)
+
+
+def wish_of(owner: NodeSet) -> Wish:
+    marks = owner.metadata.annotations
+    accepted = marks.get(names.ACCEPT_LOSS, "")
+    return Wish(
+        replicas=owner.spec.replicas,
+        deleted=owner.metadata.deletion_timestamp is not None,
+        forced=marks.get(names.FORCE_DELETION) == "true",
+        changed=owner.metadata.generation != owner.status.observed_generation,
+        accepted=int(accepted) if accepted.isdecimal() else 0,
+    )

@@ -1,0 +1,93 @@
+"""The entries of a NodeSet, spread over slices of a bounded size.
+
+Whoever reads slices while they are written must never see a member missing: he might take it for one that has left.
+So an entry that moves is added to its new slice before it is taken from the old one; a reader may see it twice. Moves
+go to earlier slices only, and writes are made in the order of slices, which is all that takes.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, count
+from math import ceil
+from typing import Final
+
+from msgspec import Struct
+
+from sunk.model.nodeslice import MOST_ENTRIES, Entry
+from sunk.operator.nodeset.resources import NodeSlice
+
+SLACK: Final = 0.75
+"""The last slice is given up when the others would be no fuller than this: less, and it would come and go."""
+
+
+class Shard(Struct, frozen=True):
+    """One slice: its place in the order, and what it holds."""
+
+    number: int
+    entries: tuple[Entry, ...] = ()
+
+
+class Writes(Struct, frozen=True):
+    """What to write, in this order, and which slices to delete afterwards."""
+
+    shards: tuple[Shard, ...] = ()
+    empty: tuple[int, ...] = ()
+
+
+def slice_name(node_set: str, number: int) -> str:
+    return f"{node_set}-{number}"
+
+
+def number_of(one: NodeSlice) -> int | None:
+    """The place of a slice in the order, by its name; none if it is called otherwise, so somebody else made it."""
+    digits = one.metadata.name.rpartition("-")[2]
+    found = digits.isdecimal() and one.metadata.name == slice_name(one.spec.node_set, int(digits))
+    return int(digits) if found else None
+
+
+def shards(slices: Iterable[NodeSlice]) -> list[Shard]:
+    """The slices in their order."""
+    found = (Shard(number, one.spec.entries) for one in slices if (number := number_of(one)) is not None)
+    return sorted(found, key=lambda shard: shard.number)
+
+
+def spread(shards: Sequence[Shard], entries: Iterable[Entry], *, size: int = MOST_ENTRIES) -> Writes:
+    """Say how to get from these slices to these entries."""
+    wanted = {entry.name: entry for entry in entries}
+    present = sorted(shards, key=lambda shard: shard.number)
+    placed = _kept(present, wanted)
+    settled = {entry.name for kept in placed.values() for entry in kept}
+    _place([entry for name, entry in wanted.items() if name not in settled], placed, size=size)
+    _give_up_last(placed, size=size)
+    before = {shard.number: shard.entries for shard in present}
+    changed = (Shard(number, tuple(new)) for number, new in sorted(placed.items()) if before.get(number) != tuple(new))
+    empty = tuple(number for number, new in sorted(placed.items()) if not new and number)
+    return Writes(tuple(one for one in changed if one.number not in empty), empty)
+
+
+def _kept(shards: Iterable[Shard], wanted: Mapping[str, Entry]) -> dict[int, list[Entry]]:
+    """What stays where it is: an entry found twice stays in the earlier slice. The first slice is always there."""
+    placed: dict[int, list[Entry]] = {0: []}
+    seen: set[str] = set()
+    for shard in shards:
+        names = [entry.name for entry in shard.entries if entry.name in wanted and entry.name not in seen]
+        seen.update(names)
+        placed[shard.number] = [wanted[name] for name in names]
+    return placed
+
+
+def _place(homeless: Iterable[Entry], placed: dict[int, list[Entry]], *, size: int) -> None:
+    numbers = chain(sorted(placed), count(max(placed) + 1))
+    room: list[Entry] | None = None
+    for entry in homeless:
+        while room is None or len(room) >= size:
+            room = placed.setdefault(next(numbers), [])
+        room.append(entry)
+
+
+def _give_up_last(placed: dict[int, list[Entry]], *, size: int) -> None:
+    last = max(placed)
+    total = sum(map(len, placed.values()))
+    if last and placed[last] and ceil(total / (size * SLACK)) < len(placed):
+        moving = placed.pop(last)
+        _place(moving, placed, size=size)
+        placed[last] = []

@@ -1,0 +1,86 @@
+"""What the record of a compute Pod says about it, as far as something is decided upon it."""
+
+from datetime import UTC, datetime
+from typing import Final
+
+from sunk.kube.core import ContainerStatus, Pod
+from sunk.model import names
+
+NODE: Final = f"{names.GROUP}/node"
+"""Annotation: the Node that a Pod was made for, readable also before it is bound."""
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
+
+
+def finished(pod: Pod) -> bool:
+    """All its containers are dead and stay so: evicted, refused by the kubelet, or ended."""
+    return pod.status.phase in {"Failed", "Succeeded"}
+
+
+def terminating(pod: Pod) -> bool:
+    return pod.metadata.deletion_timestamp is not None
+
+
+def ready(pod: Pod) -> bool:
+    return _holds(pod, "Ready") and not terminating(pod)
+
+
+def running(pod: Pod) -> bool:
+    """Slurm runs something there, as far as the syncer has said."""
+    return _holds(pod, "SlurmRunning")
+
+
+def drained(pod: Pod) -> bool:
+    return _holds(pod, "SlurmDrain")
+
+
+def _holds(pod: Pod, kind: str) -> bool:
+    for one in pod.status.conditions:  # a plain loop: it is asked several times of every member at every look
+        if one.type == kind:
+            return one.status == "True"
+    return False
+
+
+def may_hold_job(pod: Pod) -> bool:
+    """Slurm sends jobs as soon as slurmd has registered, which no condition of the Pod tells: its start decides."""
+    if finished(pod) or not pod.spec.node_name:
+        return False
+    return any(one.name == names.SLURMD and _has_started(one) for one in pod.status.container_statuses)
+
+
+def _has_started(container: ContainerStatus) -> bool:
+    state = container.state
+    return container.restart_count > 0 or state.running is not None or state.terminated is not None
+
+
+def pending_deletion(pod: Pod) -> str | None:
+    """Why it has to go, if it was marked."""
+    return pod.metadata.annotations.get(names.PENDING_DELETION)
+
+
+def cleared(pod: Pod) -> bool:
+    """The syncer has seen it drained and idle, by a read made for that."""
+    return bool(pod.metadata.annotations.get(names.CLEAR_TO_DELETE)) and pending_deletion(pod) is not None
+
+
+def revision(pod: Pod) -> str:
+    return pod.metadata.labels.get(names.REVISION, "")
+
+
+def node_of(pod: Pod) -> str:
+    return pod.spec.node_name or pod.metadata.annotations.get(NODE, "")
+
+
+def removal_order(pod: Pod | None) -> tuple[int, float]:
+    """Sort who goes first to the front: nothing there, not ready, idle, draining, running; the newest first."""
+    if pod is None:
+        return 0, 0.0
+    made = pod.metadata.creation_timestamp or _EPOCH
+    return _rank(pod), -made.timestamp()
+
+
+def _rank(pod: Pod) -> int:
+    if not ready(pod) and not running(pod):
+        return 1
+    if running(pod):
+        return 4
+    return 3 if drained(pod) else 2

@@ -1,0 +1,132 @@
+"""What people see of a NodeSet: numbers and conditions."""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from sunk.kube.resource import Metadata
+from sunk.model import names
+from sunk.model.nodeset import Condition, NodeSetStatus
+from sunk.operator.nodeset.membership import Roster
+
+READY: Final = "Ready"
+PROGRESSING: Final = "Progressing"
+TEMPLATE_VALID: Final = "TemplateValid"
+NAMES_UNIQUE: Final = "NamesUnique"
+HELD: Final = "Held"
+_LONGEST: Final = 1000
+_SHOWN: Final = 5
+
+
+class Findings(Struct, frozen=True):
+    """What a look at a NodeSet came to, besides its members."""
+
+    revision: str
+    problem: str = ""
+    """Why no Pod can be made from its template."""
+    refused: Sequence[tuple[str, str]] = ()
+    """Nodes that fit and cannot be named, and why."""
+    blocked: Sequence[tuple[str, str]] = ()
+    """Members that Slurm does not let go, and why."""
+    slices: int = 0
+    done: bool = True
+    """Who is a member is written down: only then has this generation of the spec been acted upon."""
+    trouble: str = ""
+    """What the API server refused, where only a person can do something about it."""
+
+
+def status(meta: Metadata, *, before: NodeSetStatus, roster: Roster, findings: Findings) -> NodeSetStatus:
+    members = roster.members
+    there = [member for member in members if member.pod is not None]
+    available = sum(member.available and not member.leaving for member in there)
+    updated = sum(member.revision == findings.revision for member in there)
+    settled = (bool(there) and updated == len(there)) or not before.current_revision
+    return NodeSetStatus(
+        observed_generation=meta.generation if findings.done else before.observed_generation,
+        replicas=len(there),
+        selector=f"{names.COMPONENT}={names.COMPUTE},{names.NODESET}={meta.name}",
+        desired_number_scheduled=roster.desired,
+        number_feasible=roster.feasible,
+        current_number_scheduled=len(there),
+        number_ready=sum(member.ready for member in there),
+        number_drain=sum(member.drained for member in there),
+        number_misscheduled=sum(bool(member.unfit) for member in members),
+        number_unavailable=max(0, roster.desired - available),
+        updated_number_scheduled=updated,
+        members=len(members),
+        slices=findings.slices,
+        current_revision=findings.revision if settled else before.current_revision,
+        update_revision=findings.revision,
+        conditions=tuple(_conditions(meta, before=before, roster=roster, findings=findings, available=available)),
+    )
+
+
+def _conditions(
+    meta: Metadata, *, before: NodeSetStatus, roster: Roster, findings: Findings, available: int
+) -> Iterable[Condition]:
+    now = datetime.now(UTC).replace(microsecond=0)
+    for kind, holds, reason, message in _said(roster, findings, available=available):
+        told: Literal["True", "False"] = "True" if holds else "False"
+        old = next((one for one in before.conditions if one.type == kind), None)
+        since = old.last_transition_time if old is not None and old.status == told else now
+        yield Condition(kind, told, since, reason, message[:_LONGEST], meta.generation)
+
+
+def _said(roster: Roster, findings: Findings, *, available: int) -> Iterable[tuple[str, bool, str, str]]:
+    lacking = roster.desired - available
+    yield (
+        (READY, True, "AllReady", f"{available} of {roster.desired} nodes are ready")
+        if lacking <= 0
+        else (READY, False, "NodesMissing", _lacking(roster, available=available))
+    )
+    yield _progress(roster, findings)
+    yield (
+        (TEMPLATE_VALID, False, "Refused", findings.problem)
+        if findings.problem
+        else (TEMPLATE_VALID, True, "Accepted", "Pods can be made from it")
+    )
+    yield (
+        (NAMES_UNIQUE, False, "Refused", listed(findings.refused))
+        if findings.refused
+        else (NAMES_UNIQUE, True, "Unique", "every Node that fits has a name of its own")
+    )
+    yield (
+        (HELD, True, "TooManyLost", _held(roster))
+        if roster.held
+        else (HELD, False, "Few", "no more members were lost at once than may be")
+    )
+
+
+def _lacking(roster: Roster, *, available: int) -> str:
+    told = f"{available} of {roster.desired} nodes are ready"
+    if roster.feasible < roster.desired:
+        told += f"; only {roster.feasible} Nodes fit: look at required node affinity, taints and requests"
+    return told
+
+
+def _progress(roster: Roster, findings: Findings) -> tuple[str, bool, str, str]:
+    leaving = sum(member.leaving for member in roster.members)
+    there = [member for member in roster.members if member.pod is not None]
+    old = sum(member.revision != findings.revision and not member.leaving for member in there)
+    going = sum(not member.alive for member in there)
+    told = f"{len(roster.joins)} joining, {leaving} leaving, {old} with an older template"
+    if findings.trouble:
+        return PROGRESSING, True, "Troubled", f"{told}; {findings.trouble}"
+    if findings.blocked:
+        return PROGRESSING, True, "Blocked", f"{told}; Slurm does not let go: {listed(findings.blocked)}"
+    moving = bool(roster.joins or leaving or old or going)
+    return PROGRESSING, moving, "Changing" if moving else "Settled", told if moving else "nothing is under way"
+
+
+def _held(roster: Roster) -> str:
+    return (
+        f"{roster.held} of {len(roster.members)} members no longer fit, and the spec was not changed: nobody leaves. If "
+        f"it is meant, annotate the NodeSet with {names.ACCEPT_LOSS}={roster.held}"
+    )
+
+
+def listed(found: Sequence[tuple[str, str]]) -> str:
+    told = "; ".join(f"{name}: {why}" for name, why in found[:_SHOWN])
+    return f"{told}; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else told

@@ -1,0 +1,50 @@
+"""What a part of the operator is to the process that runs it, and what it is given in turn.
+
+A part is built once. Its collections are followed always, also while another process leads, so that a takeover finds
+everything read. Its controllers are run for as long as we lead, and again each time that we lead anew: cancelled in
+between, wherever they stand. So a part must not remember what only holds for one term; what the stores say is right,
+since they were kept true all the time.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+
+from sunk.kube.client import Client
+from sunk.kube.collection import Collection
+from sunk.kube.controller import Controller
+from sunk.kube.events import Recorder
+
+
+class Setting(Struct, frozen=True):
+    """What every part works with."""
+
+    client: Client
+    """Rate-limited, patient, and counted by the metrics."""
+    recorder: Recorder
+    may_write: Callable[[], bool]
+    """Tell, at the cost of a look at the clock, whether we surely lead at this moment: asked before what destroys."""
+    namespaces: tuple[str, ...] = ()
+    """Where our own objects are looked for; everywhere, if none is named."""
+    workers: int = 8
+    """How many keys each controller may have in work."""
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """The namespaces to follow, one collection each: one without a name means all of them."""
+        return self.namespaces or ("",)
+
+
+class Part(Struct, frozen=True):
+    """One piece of the operator."""
+
+    name: str
+    follows: tuple[Collection[Any], ...]
+    """Run always."""
+    controllers: tuple[Controller[Any], ...]
+    """Run only while leading."""
+
+
+Build = Callable[[Setting], Part]
+"""How a part is made: `sunk.operator.nodeset.controller.nodesets` is one."""
