@@ -4,6 +4,9 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from sunk.model.installation import OperatorValues
+from sunk.model.nodeset import NODESET
+from sunk.model.nodeslice import NODESLICE
 from sunk.model.schema.kind import Kind
 
 
@@ -15,5 +18,5 @@ class Values(Struct, frozen=True):
     title: str
 
 
-KINDS: Final[tuple[Kind[Any, Any], ...]] = ()
-VALUES: Final[tuple[Values, ...]] = ()
+KINDS: Final[tuple[Kind[Any, Any], ...]] = (NODESET, NODESLICE)
+VALUES: Final[tuple[Values, ...]] = (Values("sunk", kind=OperatorValues, title="Values of the chart sunk"),)

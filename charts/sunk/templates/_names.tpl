@@ -1,0 +1,66 @@
+{{- /* Of the Deployment, the Lease, and all that is made once per namespace. */ -}}
+{{- define "sunk.name" -}}
+sunk-controller-manager
+{{- end }}
+
+{{- /* Of what lives in no namespace: a second operator elsewhere must not meet it. */ -}}
+{{- define "sunk.clusterName" -}}
+sunk-controller-manager-{{ .Release.Namespace }}
+{{- end }}
+
+{{- define "sunk.selector" -}}
+app.kubernetes.io/name: sunk
+app.kubernetes.io/component: controller-manager
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "sunk.labels" -}}
+{{ include "sunk.selector" . }}
+app.kubernetes.io/part-of: sunk
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{- /* What is granted where our objects and the Pods of their nodes are: in named namespaces, or everywhere. */ -}}
+{{- define "sunk.rules" -}}
+- apiGroups: [sunk.coreweave.com]
+  resources: [nodesets]
+  verbs: [get, list, watch, patch]
+- apiGroups: [sunk.coreweave.com]
+  resources: [nodesets/status]
+  verbs: [patch]
+# An owner reference that holds up the owner's deletion needs this where the API server enforces it.
+- apiGroups: [sunk.coreweave.com]
+  resources: [nodesets/finalizers]
+  verbs: [update]
+# Their status is the syncer's.
+- apiGroups: [sunk.coreweave.com]
+  resources: [nodeslices]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [apps]
+  resources: [controllerrevisions]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [create, patch, delete]
+{{ include "sunk.eventRules" . }}
+{{- end }}
+
+{{- define "sunk.eventRules" -}}
+- apiGroups: [events.k8s.io]
+  resources: [events]
+  verbs: [create, patch]
+{{- end }}
+
+{{- /* Binds a role to the operator: dict root, kind, role. */ -}}
+{{- define "sunk.bind" -}}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: {{ .kind }}
+  name: {{ .role }}
+subjects:
+  - kind: ServiceAccount
+    name: {{ .root.Values.serviceAccount.name }}
+    namespace: {{ .root.Release.Namespace }}
+{{- end }}

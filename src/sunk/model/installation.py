@@ -1,0 +1,117 @@
+"""The values of the chart `sunk`: how the operator is installed on a Kubernetes."""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct, field
+
+from sunk.model.schema.vocabulary import UNIQUE, DnsLabel, Quantity
+
+Name = Annotated[str, Meta(max_length=253)]
+Texts = dict[str, str]
+HIGHEST_PRIORITY = 1_000_000_000
+
+
+class Image(Struct, frozen=True, gc=False, rename="camel"):
+    """Where the program comes from."""
+
+    repository: Annotated[str, Meta(min_length=1)] = "localhost/sunk"
+    tag: Annotated[str, Meta(min_length=1, max_length=128)] = "24.11"
+    """The Slurm version that the image was built for; the operator itself does not depend on it."""
+    pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
+    pull_secrets: tuple[Name, ...] = ()
+    """Names of Secrets of the release's namespace."""
+
+
+class Requests(Struct, frozen=True, gc=False, rename="camel"):
+    """Rate limit of our own requests to the API server, beside the server's own fairness."""
+
+    qps: Annotated[float, Meta(gt=0)] = 1000
+    """Requests a second in the long run."""
+    burst: Annotated[int, Meta(ge=1)] = 2000
+    """Requests at once."""
+
+
+class Crds(Struct, frozen=True, gc=False, rename="camel"):
+    """The CustomResourceDefinitions. They are kept when the release is removed."""
+
+    install: bool = True
+    """Off for a second operator on one Kubernetes: the first release owns them."""
+
+
+class ServiceAccount(Struct, frozen=True, gc=False, rename="camel"):
+    """Who the operator is to the API server."""
+
+    create: bool = True
+    name: Annotated[str, Meta(max_length=253)] = "sunk-controller-manager"
+    annotations: Texts = field(default_factory=dict)
+
+
+class Rbac(Struct, frozen=True, gc=False, rename="camel"):
+    """What the account may do."""
+
+    create: bool = True
+    """Off if somebody else grants it; `helm template` shows what is needed."""
+
+
+class PriorityClass(Struct, frozen=True, gc=False, rename="camel"):
+    """A class for compute Pods, so that they outrank what runs beside them. Templates of NodeSets name it."""
+
+    create: bool = True
+    name: Annotated[str, Meta(min_length=1, max_length=253)] = "sunk-compute"
+    value: Annotated[int, Meta(ge=-HIGHEST_PRIORITY, le=HIGHEST_PRIORITY)] = 1_000_000
+    """Kubernetes lets nobody change it later: use another name then."""
+    preemption_policy: Literal["PreemptLowerPriority", "Never"] = "PreemptLowerPriority"
+
+
+class MetricsService(Struct, frozen=True, gc=False, rename="camel"):
+    """A Service in front of all copies, for scrapers that look for Services."""
+
+    create: bool = True
+    annotations: Texts = field(default_factory=dict)
+
+
+class Metrics(Struct, frozen=True, gc=False, rename="camel"):
+    """Metrics of the operator about itself, under `/metrics`."""
+
+    port: Annotated[int, Meta(ge=1024, le=65535)] = 8080
+    """Probes use it too."""
+    scrape: bool = True
+    """Put the annotations `prometheus.io/*` on the Pods."""
+    service: MetricsService = MetricsService()
+
+
+class Resources(Struct, frozen=True, gc=False, rename="camel"):
+    """What a copy of the operator takes."""
+
+    requests: dict[str, Quantity] = field(default_factory=lambda: {"cpu": "50m", "memory": "128Mi"})
+    limits: dict[str, Quantity] = field(default_factory=lambda: {"memory": "2Gi"})
+
+
+class OperatorValues(Struct, frozen=True, gc=False, rename="camel"):
+    """Values of the chart `sunk`."""
+
+    image: Image = Image()
+    replicas: Annotated[int, Meta(ge=0, le=10)] = 1
+    """How many copies. One leads; the others stand by with everything read, and take over within seconds."""
+    namespaces: Annotated[tuple[DnsLabel, ...], UNIQUE] = ()
+    """Where NodeSets are looked for; everywhere if empty. They must exist: rights are granted in each of them."""
+    workers: Annotated[int, Meta(ge=1, le=256)] = 8
+    """How many objects each controller works on at once."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    requests: Requests = Requests()
+    stop_seconds: Annotated[int, Meta(ge=0, le=600)] = 20
+    """How long work in hand may take to end when a copy is stopped; the Pod's grace period is 10 s longer."""
+    crds: Crds = Crds()
+    service_account: ServiceAccount = ServiceAccount()
+    rbac: Rbac = Rbac()
+    priority_class: PriorityClass = PriorityClass()
+    metrics: Metrics = Metrics()
+    resources: Resources = Resources()
+    priority_class_name: Annotated[str, Meta(max_length=253)] = ""
+    """The class of the operator's own Pods: `system-cluster-critical` is a good one where it is allowed."""
+    node_selector: Texts = field(default_factory=dict)
+    tolerations: tuple[dict[str, Any], ...] = ()
+    affinity: dict[str, Any] = field(default_factory=dict)
+    """If empty, copies keep away from each other's Nodes where they can."""
+    pod_labels: Texts = field(default_factory=dict)
+    pod_annotations: Texts = field(default_factory=dict)

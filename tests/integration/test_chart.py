@@ -1,0 +1,220 @@
+"""The chart of the operator on a real API server: what it installs, grants, updates, and leaves behind."""
+
+import secrets
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import pytest
+import yaml
+from msgspec import Struct
+from msgspec.structs import replace
+from tests.conftest import Kubectl
+from tests.helm import CHART, Helm
+from tests.waiting import eventually
+
+from sunk.local import stock
+from sunk.local.cluster import Cluster
+from sunk.model.names import GROUP
+
+ACCOUNT = "sunk-controller-manager"
+LEASES = "leases.coordination.k8s.io"
+REVISIONS = "controllerrevisions.apps"
+SETS, SLICES = DEFINITIONS = (f"nodesets.{GROUP}", f"nodeslices.{GROUP}")
+VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
+
+
+@pytest.fixture
+def kubectl(api: Cluster) -> Iterator[Kubectl]:
+    parts = stock.fill(images=False).parts
+    tool = Kubectl(program=parts.kubectl, kubeconfig=api.kubeconfig, namespace=f"test-{secrets.token_hex(4)}")
+    tool("create", "namespace", tool.namespace)
+    yield tool
+    tool("delete", "namespace", tool.namespace, "--wait=false")
+
+
+@pytest.fixture
+def helm(kubectl: Kubectl) -> Helm:
+    return Helm(stock.fill(images=False).parts.helm, kubectl)
+
+
+@pytest.fixture
+def release(helm: Helm) -> Iterator[str]:
+    """A name that is free, and a release of that name taken away at the end."""
+    name = f"sunk-{secrets.token_hex(3)}"
+    yield name
+    helm("uninstall", name, "--ignore-not-found")
+
+
+class Ask(Struct, frozen=True):
+    """A question to the API server. `nodesets.group/status` is the subresource of NodeSets; no namespace means all."""
+
+    verb: str
+    what: str
+    name: str = ""
+    namespace: str = ""
+
+    def review(self, account: str) -> dict[str, Any]:
+        kind, _, below = self.what.partition("/")
+        plural, _, group = kind.partition(".")
+        about = {"verb": self.verb, "group": group, "resource": plural, "subresource": below}
+        about |= {"name": self.name, "namespace": self.namespace}
+        spec = {"user": account, "resourceAttributes": about}
+        return {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+
+
+def allowed(kubectl: Kubectl, asks: Iterable[Ask]) -> set[Ask]:
+    """Which of these the operator's account may do, as `kubectl auth can-i --as` would say, in one go."""
+    asked = list(asks)
+    account = f"system:serviceaccount:{kubectl.namespace}:{ACCOUNT}"
+    reviews = yaml.safe_dump_all(ask.review(account) for ask in asked)
+    said = kubectl("create", "-f", "-", "-o", "jsonpath={.status.allowed}{'\\n'}", stdin=reviews).split()
+    return {ask for ask, answer in zip(asked, said, strict=True) if answer == "true"}
+
+
+def test_the_chart_is_sound(helm: Helm) -> None:
+    helm("lint", "--strict", str(CHART))
+
+
+def apply(kubectl: Kubectl, text: str) -> str:
+    """Try objects of several namespaces on the server; kubectl takes them only where it is given none itself."""
+    command = [str(kubectl.program), "--kubeconfig", str(kubectl.kubeconfig), "apply", "--server-side"]
+    options = ["--dry-run=server", "--force-conflicts", "-f", "-"]
+    done = subprocess.run([*command, *options], input=text, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("values", [(), ("replicas=3", "namespaces={default,kube-system}", "crds.install=false")])
+def test_the_api_server_takes_all_that_the_chart_renders(helm: Helm, values: tuple[str, ...]) -> None:
+    chosen = [word for value in values for word in ("--set", value)]
+    rendered = helm("template", "sunk", str(CHART), *chosen)
+    said = apply(helm.kubectl, rendered)
+    assert f"deployment.apps/{ACCOUNT}" in said
+    assert ("customresourcedefinition" in said) is not bool(values)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("replicsa=2", "replicsa"),
+        ("replicas=-1", "/replicas"),
+        ("image.pullPolicy=Sometimes", "/image/pullPolicy"),
+        ("namespaces={Not_A_Name}", "/namespaces/0"),
+    ],
+)
+def test_a_wrong_value_is_refused_with_its_path(helm: Helm, value: str, said: str) -> None:
+    refused = helm.attempt("template", "sunk", str(CHART), "--set", value)
+    assert refused.returncode != 0
+    assert said in refused.stderr
+
+
+def test_the_operator_may_do_what_it_must_and_no_more(helm: Helm, release: str) -> None:
+    helm.install(release)
+    kubectl, own = helm.kubectl, helm.kubectl.namespace
+    wanted = {
+        "nodes": ("get", "list", "watch", "patch"),
+        "pods": ("get", "list", "watch", "create", "patch", "delete"),
+        SETS: ("get", "list", "watch", "patch"),
+        f"{SETS}/status": ("patch",),
+        f"{SETS}/finalizers": ("update",),
+        SLICES: ("get", "list", "watch", "create", "patch", "delete"),
+        REVISIONS: ("get", "list", "watch", "create", "patch", "delete"),
+        "events.events.k8s.io": ("create", "patch"),
+    }
+    must = {Ask(verb, what) for what, verbs in wanted.items() for verb in verbs}
+    must |= {Ask(verb, LEASES, name=ACCOUNT, namespace=own) for verb in ("get", "patch")}
+    must.add(Ask("create", LEASES, namespace=own))
+    assert allowed(kubectl, must) == must
+
+    never = {Ask(verb, what) for what in wanted for verb in VERBS if verb not in wanted[what]}
+    plain = ("secrets", "configmaps", "serviceaccounts", "namespaces", "deployments.apps", f"{SLICES}/status")
+    below = ("nodes/status", "pods/status", "pods/exec", "pods/eviction", "clusterroles.rbac.authorization.k8s.io")
+    never |= {Ask(verb, what) for what in (*plain, *below) for verb in VERBS}
+    never |= {Ask(verb, LEASES, name="other", namespace=own) for verb in VERBS if verb != "create"}
+    never |= {Ask(verb, LEASES, name=ACCOUNT, namespace="kube-system") for verb in VERBS}
+    assert allowed(kubectl, never) == set()
+
+
+def test_the_account_is_enough_to_follow_everything_and_to_lead(
+    helm: Helm, release: str, tmp_path: Path, unused_tcp_port: int
+) -> None:
+    helm.install(release)
+    kubectl = helm.kubectl
+    config = yaml.safe_load(kubectl.kubeconfig.read_text())
+    config["users"][0]["user"] = {"token": kubectl("create", "token", ACCOUNT).strip()}
+    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(config))
+    options = ("--kubeconfig", str(tmp_path / "kubeconfig"), "--lease-namespace", kubectl.namespace)
+    program = str(Path(sys.executable).with_name("sunk"))
+    with subprocess.Popen([program, "operator", *options, "--port", str(unused_tcp_port)]) as process:
+        try:
+            eventually(lambda: said_by(unused_tcp_port).endswith("\ngood\n"))
+            holder = ("get", "lease", ACCOUNT, "-o", "jsonpath={.spec.holderIdentity}")
+            eventually(lambda: bool(kubectl(*holder)))
+        finally:
+            process.terminate()
+    assert process.returncode == 0
+    assert kubectl(*holder) == ""
+
+
+def said_by(port: int) -> str:
+    try:
+        with urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as answer:
+            return str(answer.read().decode())
+    except OSError:
+        return ""
+
+
+def test_with_namespaces_named_it_may_write_only_there(helm: Helm, release: str) -> None:
+    kubectl, own = helm.kubectl, helm.kubectl.namespace
+    helm.install(release, "--set", f"namespaces={{{own}}}", "--set", "priorityClass.create=false")
+    writes = {Ask(verb, what, namespace=own) for what in ("pods", SLICES, REVISIONS) for verb in ("create", "delete")}
+    # Pods of others take room on a Node too, and Events about Nodes live in `default`.
+    everywhere = {
+        Ask("list", "pods"),
+        Ask("patch", "nodes"),
+        Ask("create", "events.events.k8s.io", namespace="default"),
+    }
+    assert allowed(kubectl, writes | everywhere) == writes | everywhere
+    elsewhere = {replace(ask, namespace="kube-system") for ask in writes} | {Ask("list", SETS), Ask("list", SLICES)}
+    assert allowed(kubectl, elsewhere) == set()
+
+
+def columns(kubectl: Kubectl) -> list[str]:
+    path = "jsonpath={.spec.versions[0].additionalPrinterColumns[*].name}"
+    return kubectl("get", "crd", DEFINITIONS[0], "-o", path).split()
+
+
+def test_an_upgrade_updates_the_definitions_and_an_uninstall_keeps_them(
+    helm: Helm, release: str, tmp_path: Path
+) -> None:
+    older = tmp_path / "sunk"
+    shutil.copytree(CHART, older)
+    file = older / "templates" / "crds" / "nodesets.yaml"
+    file.write_text(file.read_text().replace("name: Desired", "name: Wanted"))
+    helm.install(release, chart=older)
+    assert "Wanted" in columns(helm.kubectl)
+
+    helm.install(release)
+    assert "Wanted" not in columns(helm.kubectl)
+    assert "Desired" in columns(helm.kubectl)
+
+    helm("uninstall", release)
+    for name in DEFINITIONS:
+        assert helm.kubectl("get", "crd", name, "-o", "name").strip().endswith(name)
+    assert helm.kubectl("get", "deployments,serviceaccounts", "-o", "name").split() == ["serviceaccount/default"]
+
+
+def test_a_second_operator_leaves_the_definitions_to_the_first(helm: Helm, release: str) -> None:
+    helm.install(release)
+    other = replace(helm, kubectl=replace(helm.kubectl, namespace="kube-node-lease"))
+    name = f"{release}-other"
+    off = ("crds.install=false", "priorityClass.create=false", "namespaces={kube-node-lease}")
+    try:
+        other("install", name, str(CHART), *(word for value in off for word in ("--set", value)))
+    finally:
+        other("uninstall", name, "--ignore-not-found")
