@@ -1,7 +1,7 @@
 """Read the same stream as `bench.kube.sync`, byte for byte, and throw it away: what no client can do without.
 
-It is aiohttp and nothing else, on the loop that we use ourselves. The end is found by looking at the last bytes that came. With a third argument it goes
-on to read changes, counts their lines, and says what that took.
+It is aiohttp and nothing else, on the loop that we use ourselves. The end is found by looking at the last bytes that
+came. With a third argument it goes on to read changes, counts their lines, and says what that took.
 """
 
 import asyncio
@@ -63,7 +63,9 @@ async def follow(content: aiohttp.StreamReader) -> None:
     async def count() -> None:
         nonlocal changes
         while chunk := await content.readany():
-            changes += chunk.count(b"\n")
+            end = -1
+            while (end := chunk.find(b"\n", end + 1)) >= 0:  # `count` would take a quarter of all that is measured
+                changes += 1
 
     counting = asyncio.create_task(count(), name="count")
     async with span() as measured:

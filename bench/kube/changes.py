@@ -1,4 +1,9 @@
-"""Changes on the server and what became of them at the client: none lost, how dear, how late."""
+"""Changes on the server and what became of them at the client: none lost, how dear, how late.
+
+All readers run on what is shipped (`bench.kube.shipped`). What one change costs depends on what else the processor did
+since the last one, and on a virtual machine on neighbours that nobody sees. So ours and a bare read take turns, each
+alone on its core for a flood of its own; medians are told, and how the two stand to each other in each turn.
+"""
 
 import subprocess
 import time
@@ -9,8 +14,9 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
+from bench.kube import shipped
 from bench.kube.follower import Followed
-from bench.kube.server import OURS, Server, heard, program
+from bench.kube.server import OURS, Server, heard
 from bench.kube.writer import Write, Written
 
 FOLLOWER, BARE = "bench.kube.follower", "bench.kube.bare"
@@ -20,23 +26,20 @@ SETTLE = 1.0
 
 
 class Flood(Struct, frozen=True):
-    """Changes as fast as the server takes them, `rate` of them a second; CPU of our client in seconds for each."""
+    """Changes as fast as the server takes them, `rate` of them a second; seconds of CPU for each, of ours and bare."""
 
     rate: float
     looks_each: float
     cpu_each: float
+    bare_cpu_each: float
     lost: int
 
 
 class Stalls(Struct, frozen=True):
-    """The longest callback in such a flood, in seconds of CPU, and which one; and what a bare read took for each change.
-
-    Both readers are apart from the flood above: three on one core would drive each other out of its caches.
-    """
+    """The longest callback in such a flood, in seconds of CPU, and which one. Timing them costs too, hence apart."""
 
     longest: float
     where: str
-    bare_cpu_each: float
     lost: int
 
 
@@ -54,28 +57,38 @@ class Quiet(Struct, frozen=True):
     from_acknowledged: tuple[float, ...]
 
 
-def flood(server: Server, *, seconds: float) -> Flood:
-    with following(server, FOLLOWER, core=OURS) as child:
-        written = server.writers("flood", count=server.pods, seconds=seconds)
-        found = ended(child, Followed)
+def floods(server: Server, *, turns: int, seconds: float) -> list[Flood]:
+    return [_turn(server, seconds=seconds, bare_first=bool(turn % 2)) for turn in range(turns)]
+
+
+def _turn(server: Server, *, seconds: float, bare_first: bool) -> Flood:
+    before = _bare(server, seconds=seconds) if bare_first else None
+    written, found = _flood(server, seconds=seconds)
     return Flood(
         rate=sum(one.count for one in written) / seconds,
         looks_each=len(found.looks) / found.changes,
         cpu_each=found.cpu / found.changes,
+        bare_cpu_each=before or _bare(server, seconds=seconds),
         lost=lost(written, found),
     )
+
+
+def _flood(server: Server, *arguments: str, seconds: float) -> tuple[list[Written], Followed]:
+    with following(server, FOLLOWER, *arguments, core=OURS) as child:
+        written = server.writers("flood", count=server.pods, seconds=seconds)
+        return written, ended(child, Followed)
+
+
+def _bare(server: Server, *, seconds: float) -> float:
+    with following(server, BARE, "on", core=OURS) as child:
+        server.writers("flood", count=server.pods, seconds=seconds)
+        found = ended(child, Bare)
+    return found.cpu / found.changes
 
 
 def stalls(server: Server, *, seconds: float) -> Stalls:
-    with following(server, FOLLOWER, "timed", core=OURS) as timed, following(server, BARE, "on", core=OURS) as other:
-        written = server.writers("flood", count=server.pods, seconds=seconds)
-        found, bare = ended(timed, Followed), ended(other, Bare)
-    return Stalls(
-        longest=found.longest,
-        where=found.longest_in,
-        bare_cpu_each=bare.cpu / bare.changes,
-        lost=lost(written, found),
-    )
+    written, found = _flood(server, "timed", seconds=seconds)
+    return Stalls(longest=found.longest, where=found.longest_in, lost=lost(written, found))
 
 
 def lost(written: list[Written], found: Followed) -> int:
@@ -110,7 +123,7 @@ def percentile(sorted_values: tuple[float, ...], share: float) -> float:
 @contextmanager
 def following(server: Server, module: str, *arguments: str, core: int | None) -> Iterator["subprocess.Popen[bytes]"]:
     """Start a reader of changes and its measurement; `ended` ends the latter."""
-    child = program(module, *server.where, *arguments, core=core)
+    child = shipped.program(server, module, *arguments, core=core)
     try:
         if not child.stdout or child.stdout.readline() != b"ready\n":
             raise SystemExit(f"{module} did not come to be ready; its words stand above")

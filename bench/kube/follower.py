@@ -57,11 +57,13 @@ class Callbacks:
         plain: Callable[[asyncio.Handle], None] = asyncio.Handle._run  # noqa: SLF001 - the one place all of them pass
 
         def timed(handle: asyncio.Handle) -> None:
+            callback = handle._callback  # type: ignore[attr-defined]  # noqa: SLF001 - as above; gone when it has run
             began = time.thread_time()
             plain(handle)
             spent = time.thread_time() - began
             if spent > self.longest:
-                self.longest, self.where = spent, repr(handle)
+                # The step of a task does not name it; what it is bound to does.
+                self.longest, self.where = spent, repr(getattr(callback, "__self__", handle))
 
         setattr(asyncio.Handle, "_run", timed)  # noqa: B010 - it is no attribute to be set, says mypy, and right it is
 

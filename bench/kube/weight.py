@@ -9,9 +9,8 @@ import msgspec
 from msgspec import Struct
 
 from bench.kube.server import OURS, PROJECT, Server
-from sunk.local import images
+from bench.kube.shipped import PYTHON, image
 
-PYTHON = "/opt/sunk/bin/python3"
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -46,7 +45,7 @@ class _Pod(Struct):
 def weigh(server: Server, *, count: int) -> Weight:
     # Nothing is written into the image's files: -B, and the text of the program comes as an argument.
     text = (PROJECT / "bench" / "kube" / "held.py").read_text()
-    inside = ["chroot", str(images.root_file_system("sunk")), PYTHON, "-B", "-c", text, str(count)]
+    inside = ["chroot", str(image()), PYTHON, "-B", "-c", text, str(count)]
     command = ["taskset", "-c", str(OURS), *inside]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
         bare = _at(child, "bare", answer=_template(asyncio.run(server.one_pod())))

@@ -87,7 +87,7 @@ class Collection(Generic[R]):
 
     async def _settle(self) -> None:
         while True:
-            await self.store.until(lambda: bool(self.store.doubts))
+            await self.store.uncertain()
             for key in self.store.doubts:
                 try:
                     await self.confirm(key)

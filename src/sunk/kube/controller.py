@@ -160,10 +160,9 @@ class Controller(Generic[K]):
 
         def listen(_: Key, before: R | None, after: R | None) -> None:
             priority = Priority.FRESH if store.synced else Priority.LATER
-            found = [] if before is None else list(keys(before))
-            if after is not None:
-                found.extend(key for key in keys(after) if key not in found)
-            for key in found:
+            old = () if before is None else keys(before)
+            new = () if after is None else keys(after)
+            for key in dict.fromkeys((*old, *new)):
                 add(key, priority=priority)
 
         return listen
@@ -196,7 +195,10 @@ class Controller(Generic[K]):
 
     async def _look_at(self, key: K, allowance: Allowance) -> None:
         try:
-            requeue = await self._in_time(key, allowance)
+            requeue = await allowance.within(self._effort.patience, self._on_certain_ground(key))
+        except Expired:
+            self._late += 1
+            self._failed(key, _Late(f"not done after {self._effort.patience:.0f} s, and cancelled"))
         except Exception as error:  # noqa: BLE001 - whatever it is, the other keys still need us
             self._failed(key, error)
         else:
@@ -204,13 +206,6 @@ class Controller(Generic[K]):
             self._queue.forget(key)
             if requeue is not None:
                 self._queue.add_after(key, delay=requeue.after)
-
-    async def _in_time(self, key: K, allowance: Allowance) -> Requeue | None:
-        try:
-            return await allowance.within(self._effort.patience, self._on_certain_ground(key))
-        except Expired:
-            self._late += 1
-            raise _Late(f"not done after {self._effort.patience:.0f} s, and cancelled") from None
 
     async def _on_certain_ground(self, key: K) -> Requeue | None:
         for source in self._sources:

@@ -9,6 +9,10 @@ earliest time win. This includes the wish to look at once, which swallows a late
 when to look again. A key in work that is wished for again is handed out once more when that work is done. Fresh keys
 go before the others, except for one turn in `FAIRNESS`, so that nothing waits for ever.
 
+One sleeping worker is called at a time, the last that fell asleep; who takes a key calls the next if there is
+more. So a burst that a single worker gets through before anybody else could start wakes hardly anybody else, and what
+runs is what ran a moment ago and lies in the processor's caches.
+
 Waiting keys lie in ordered dicts, delayed ones in a heap with one timer of the loop for its first entry. An entry that
 was overtaken stays in the heap until it comes up; when such entries are the majority, the heap is built anew.
 
@@ -79,13 +83,13 @@ class Queue(Generic[K]):
         self._back_off = back_off
         self._ready: tuple[OrderedDict[K, float], OrderedDict[K, float]] = (OrderedDict(), OrderedDict())
         self._working: dict[K, float] = {}
-        self._again: dict[K, Priority] = {}
-        self._since: dict[K, float] = {}
+        self._again: dict[K, tuple[Priority, float]] = {}
         self._due: dict[K, tuple[float, int]] = {}
         self._heap: list[tuple[float, int, K]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._failures: dict[K, int] = {}
         self._getters: deque[asyncio.Future[None]] = deque()
+        self._called = False
         self._idle: deque[asyncio.Future[None]] = deque()
         self._closed = False
         self._adds = self._retries = self._taken = self._finished = self._serial = 0
@@ -100,10 +104,10 @@ class Queue(Generic[K]):
         self._adds += 1
         self._due.pop(key, None)
         if key in self._working:
-            self._since.setdefault(key, _now())
-            self._again[key] = max(priority, self._again.get(key, priority))
+            asked, since = self._again.get(key) or (priority, _now())
+            self._again[key] = max(priority, asked), since
         else:
-            self._make_ready(key, priority)
+            self._make_ready(key, priority, since=_now())
 
     def add_after(self, key: K, *, delay: float) -> None:
         """Want a look in a while; an earlier wish stands."""
@@ -138,26 +142,30 @@ class Queue(Generic[K]):
 
     async def get(self) -> K:
         """Take the next key; no other worker gets it until `done`. A closed queue gives none any more."""
-        while self._closed or not (self._ready[Priority.FRESH] or self._ready[Priority.LATER]):
+        while self._closed or not self.ready:
             await self._sleep()
-        key = self._pop()
+        key, since = self._pop()
         now = _now()
         self._taken += 1
-        self._waited += now - self._since.pop(key)
+        self._waited += now - since
         self._working[key] = now
+        if self.ready:
+            self._wake()
         return key
 
     @property
     def ready(self) -> bool:
-        """Whether `get` would give a key at once."""
-        return bool(self._ready[Priority.FRESH] or self._ready[Priority.LATER])
+        """Whether there is a key that nobody has taken."""
+        later, fresh = self._ready
+        return bool(fresh or later)
 
     def done(self, key: K) -> None:
         self._finished += 1
         self._worked += _now() - self._working.pop(key)
         again = self._again.pop(key, None)
         if again is not None and not self._closed:
-            self._make_ready(key, again)
+            priority, since = again
+            self._make_ready(key, priority, since=since)
         if not self._working:
             while self._idle:
                 _finish(self._idle.popleft())
@@ -196,23 +204,20 @@ class Queue(Generic[K]):
     def _waits(self, key: K) -> bool:
         return key in self._again or any(key in ready for ready in self._ready)
 
-    def _make_ready(self, key: K, priority: Priority) -> None:
+    def _make_ready(self, key: K, priority: Priority, *, since: float) -> None:
         later, fresh = self._ready
         if key in fresh:
             return
-        since = later.get(key)
-        if since is None:
-            since = self._since.setdefault(key, _now())
+        if key not in later:
             self._ready[priority][key] = since
             self._wake()
         elif priority is Priority.FRESH:
             fresh[key] = later.pop(key)
 
-    def _pop(self) -> K:
+    def _pop(self) -> tuple[K, float]:
         later, fresh = self._ready
         chosen = later if not fresh or (later and self._taken % FAIRNESS == FAIRNESS - 1) else fresh
-        key, _ = chosen.popitem(last=False)
-        return key
+        return chosen.popitem(last=False)
 
     async def _sleep(self) -> None:
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -223,15 +228,18 @@ class Queue(Generic[K]):
             with suppress(ValueError):
                 self._getters.remove(waiter)
             if waiter.done() and not waiter.cancelled():
+                self._called = False
                 self._wake()  # it was our turn, and we cannot take it: somebody else must
             raise
+        self._called = False
 
     def _wake(self) -> None:
-        while self._getters:
-            waiter = self._getters.popleft()
+        """Call one worker, unless one is on its way already."""
+        while self._getters and not self._called:
+            waiter = self._getters.pop()
             if not waiter.done():
                 waiter.set_result(None)
-                return
+                self._called = True
 
     def _set_timer(self) -> None:
         first = self._heap[0][0] if self._heap else None

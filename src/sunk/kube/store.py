@@ -86,6 +86,7 @@ class Store(Generic[R]):
         self._assumed: dict[Key, int] = {}
         self._tombstones: OrderedDict[Key, _Tombstone] = OrderedDict()  # a dict is slow to lose its first
         self._doubts: dict[Key, object] = {}
+        self._doubted = asyncio.Event()
         self._waiters: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
 
     # What is known
@@ -140,6 +141,10 @@ class Store(Generic[R]):
         """Wait until no write of ours is in doubt."""
         await self.until(lambda: not self._doubts)
 
+    async def uncertain(self) -> None:
+        """Wait until a write of ours is in doubt."""
+        await self._doubted.wait()
+
     async def until(self, holds: Callable[[], bool]) -> None:
         """Wait for something about this store. It is asked at every step of the watch, so it must be cheap."""
         if not holds():
@@ -174,12 +179,12 @@ class Store(Generic[R]):
     def _changed(self, record: R) -> None:
         key, version = record.key, number(record)
         held = self._records.get(key)
-        if self._buried(key, record) or (held is not None and number(held) > version):
+        # Where nothing is held, this may be a late word of what a list of ours has shown to be gone.
+        known = self._floor if held is None else number(held)
+        if version < known or self._buried(key, record):
             return
-        if held is None and version <= self._floor:
-            return  # a late word of something that a list of ours has shown to be gone
         self._assumed.pop(key, None)
-        if held is None or number(held) < version:
+        if version > known:
             self._put(key, held, record)
 
     def _deleted(self, record: R) -> None:
@@ -243,6 +248,7 @@ class Store(Generic[R]):
     def doubt(self, key: Key) -> None:
         """Say that a write was sent and no answer came: until it is read again, nobody knows."""
         self._doubts[key] = object()
+        self._doubted.set()
         self._wake()
 
     def doubt_of(self, key: Key) -> object | None:
@@ -252,6 +258,8 @@ class Store(Generic[R]):
     def settle(self, key: Key, doubt: object | None) -> None:
         if doubt is not None and self._doubts.get(key) is doubt:
             del self._doubts[key]
+            if not self._doubts:
+                self._doubted.clear()
             self._wake()
 
     # The parts of it

@@ -42,14 +42,14 @@ class View(Generic[R]):
         """Start a list, or start it again after one that broke off: nothing is confirmed yet."""
         self._unheard = set(self._known)
 
-    def change(self, record: R) -> Iterator[Event[R]]:
+    def change(self, record: R) -> tuple[Event[R], ...]:
         key = record.key
         before = self._known.get(key)
-        if before is not None and before.metadata.uid != record.metadata.uid:
-            yield Deleted(before)  # another object took the name while nobody listened
         self._known[key] = record
         self._unheard.discard(key)
-        yield Changed(record)
+        if before is not None and before.metadata.uid != record.metadata.uid:
+            return Deleted(before), Changed(record)  # another object took the name while nobody listened
+        return (Changed(record),)
 
     def delete(self, record: R) -> Iterator[Event[R]]:
         """Say a deletion once. One of an object that was never said stays unsaid."""

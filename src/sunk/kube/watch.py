@@ -27,7 +27,7 @@ What was refused: aiohttp's `readline` (ends at 512 KiB; an object may have 3 MB
 import asyncio
 import logging
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
 from contextlib import aclosing, asynccontextmanager
 from typing import Final, Generic
 
@@ -204,7 +204,7 @@ class Watch(Generic[R]):
                 return b""
             raise _NoStreamedList(f"no end of the streamed list within {self._pace.listing:.0f} s") from None
 
-    def _hear(self, line: bytes) -> Iterator[Event[R]]:
+    def _hear(self, line: bytes) -> Iterable[Event[R]]:
         """Take a line in one go if it is what nearly all lines are; anything else is looked at piece by piece."""
         try:
             one = self._line.decode(line)

@@ -113,14 +113,26 @@ async def test_an_event_does_not_wait_for_the_back_off() -> None:
     assert await take(queue, 1) == ["a"]
 
 
-async def test_a_worker_that_is_cancelled_when_its_turn_came_leaves_the_key_to_another() -> None:
+@pytest.mark.parametrize("lost", [0, 1])
+async def test_a_worker_that_is_cancelled_when_its_turn_came_leaves_the_key_to_another(lost: int) -> None:
     queue = Queue[str]()
-    first, second = (asyncio.create_task(queue.get(), name=name) for name in ("first", "second"))
+    workers = [asyncio.create_task(queue.get(), name=name) for name in ("first", "second")]
     await asyncio.sleep(1)
     queue.add("a")
-    first.cancel()
+    workers.pop(lost).cancel()
     async with asyncio.timeout(1):
-        assert await second == "a"
+        assert await workers[0] == "a"
+
+
+async def test_a_burst_calls_every_worker_that_sleeps_while_none_is_done() -> None:
+    queue = Queue[str]()
+    workers = [asyncio.create_task(queue.get(), name=f"worker {number}") for number in range(3)]
+    await asyncio.sleep(1)
+    for key in "abcd":
+        queue.add(key)
+    async with asyncio.timeout(1):
+        assert sorted(await asyncio.gather(*workers)) == ["a", "b", "c"]
+    assert await take(queue, 1) == ["d"]
 
 
 async def test_a_closed_queue_hands_out_nothing_and_lets_work_in_hand_finish() -> None:
@@ -208,7 +220,7 @@ STEPS = st.one_of(
 
 
 @given(steps=st.lists(STEPS, max_size=50))
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 async def test_a_queue_does_what_its_model_does(steps: list[tuple[object, ...]]) -> None:
     queue, model, taken = Queue[str](), Model(), Counter[str]()
     for step in steps:

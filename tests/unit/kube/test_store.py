@@ -1,7 +1,7 @@
 """A store is never older than what it has shown, forgets nothing, and ends equal to the server."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 import pytest
@@ -197,6 +197,22 @@ async def test_an_absence_read_at_a_version_outlasts_older_events_only() -> None
     assert version_of(store) == "21"
 
 
+async def test_a_doubt_is_heard_of_until_the_last_is_settled() -> None:
+    store, other = synced(9), Key("", "b")
+    hearing = asyncio.create_task(store.uncertain(), name="hearing")
+    await asyncio.sleep(1)
+    assert not hearing.done()
+    for key in (A, other):
+        store.doubt(key)
+    await hearing
+    store.settle(A, store.doubt_of(A))
+    await store.uncertain()
+    store.settle(other, store.doubt_of(other))
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(1):
+            await store.uncertain()
+
+
 async def test_a_doubt_is_settled_only_by_a_read_begun_after_it() -> None:
     store = synced(9)
     early = store.doubt_of(A)
@@ -319,7 +335,7 @@ class Wire:
             said = self.view.change(event.object) if isinstance(event, Changed) else self.view.delete(lost(event))
             self._say(said, str(version_in(event)))
 
-    def _say(self, events: Iterator[Event[Record]], version: str) -> None:
+    def _say(self, events: Iterable[Event[Record]], version: str) -> None:
         for event in events:
             self.store.take(event, version=version)
 
