@@ -13,8 +13,9 @@ setup: ## Install and build all that is needed (packages, .venv, Kubernetes, ima
 	@./bootstrap
 	@$(SUNK) local build
 
-up: setup ## Start a real three-node Kubernetes on this machine
+up: setup ## Start a real three-node Kubernetes with a Slurm cluster on it, and run a job there
 	@$(SUNK) local up --keep
+	@$(SUNK) local install
 
 down: ## End it and leave nothing behind
 	@$(SUNK) local down

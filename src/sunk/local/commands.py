@@ -77,6 +77,32 @@ def _say_what_next(cluster: "Cluster") -> None:
 
 @local.command()
 @name_option
+@click.option(
+    "--values",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Values for the chart slurm, on top of its values-local.yaml. May be given several times.",
+)
+def install(*, name: str, values: tuple[Path, ...]) -> None:
+    """Install SUNK and a Slurm cluster, and run a job on every node.
+
+    Done again it brings both up to date with this clone.
+    """
+    from sunk.local import cluster, install as installing
+
+    found = cluster.running_one(name)
+    done = installing.install(found, values=values)
+    which = "" if name == DEFAULT_NAME else f" --name {name}"
+    click.echo(f"srun --nodes={len(found.machines)} hostname says:")
+    click.echo("\n".join(f"  {line}" for line in sorted(done.words.splitlines())))
+    click.echo("A Slurm cluster is up. Next:")
+    click.echo(f"  sunk local exec{which} -- kubectl get slurmcluster,nodeset,nodeslice,pods")
+    click.echo(f"  sunk local exec{which} -- kubectl exec -it slurm-login-0 -c sshd -- bash")
+    click.echo(f"  sunk local down{which}")
+
+
+@local.command()
+@name_option
 def down(*, name: str) -> None:
     """End a cluster and remove all of it.
 

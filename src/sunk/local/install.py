@@ -1,0 +1,89 @@
+"""Put SUNK and a Slurm cluster on a local Kubernetes, and run a job to prove it.
+
+By nothing but Helm and kubectl, with the charts of this clone: what a person would type elsewhere.
+"""
+
+import os
+from collections.abc import Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from sunk.local import cluster as clusters, paths, stock
+from sunk.local.cluster import Cluster
+from sunk.local.progress import step
+from sunk.local.shell import run
+from sunk.local.stock import Stock
+from sunk.model.refusal import Refusal
+
+OPERATOR: Final = "sunk"
+SLURM: Final = "slurm"
+NAMESPACE: Final = "default"
+PATIENCE: Final = 240
+_LOGIN: Final = f"{SLURM}-login-0"
+
+
+class Installed(Struct, frozen=True):
+    """What a job on every node printed."""
+
+    words: str
+
+
+class Tools(Struct, frozen=True):
+    """Helm and kubectl, turned to one cluster."""
+
+    folder: Path
+    kubeconfig: Path
+
+    def __call__(self, program: str, *arguments: str, timeout: float = PATIENCE + 30) -> str:
+        env = {**os.environ, "KUBECONFIG": str(self.kubeconfig)}
+        return run([self.folder / program, *arguments], timeout=timeout, env=env)
+
+
+def install(cluster: Cluster, *, values: Sequence[Path] = ()) -> Installed:
+    """Install, or bring up to date what was installed from an older tree."""
+    there = stock.fill()
+    tools = Tools(folder=there.parts.kubectl.parent, kubeconfig=cluster.kubeconfig)
+    _bring_images(cluster, there)
+    charts = paths.project() / "charts"
+    with step("Install the operator"):
+        _operator(tools, charts, there)
+    with step("Install a Slurm cluster, and wait until it is ready"):
+        _slurm(tools, charts, values)
+    with step("Run a job on every node"):
+        return Installed(_job(tools, nodes=len(cluster.machines)))
+
+
+def _bring_images(cluster: Cluster, there: Stock) -> None:
+    """A cluster that was left running may hold images of an older tree."""
+    for image in there.images:
+        if image not in cluster.images:
+            clusters.load(cluster, Path(image))
+
+
+def _operator(tools: Tools, charts: Path, there: Stock) -> None:
+    # Images keep their names when they change: the Pods are told by this that they run an old one.
+    images = sha256("\n".join(there.images).encode()).hexdigest()[:16]
+    where = ("--namespace", OPERATOR, "--create-namespace")
+    told = ("--set-string", f"podAnnotations.images={images}", "--wait", "--timeout", f"{PATIENCE}s")
+    tools("helm", "upgrade", "--install", OPERATOR, str(charts / OPERATOR), *where, *told)
+
+
+def _slurm(tools: Tools, charts: Path, values: Sequence[Path]) -> None:
+    chart = charts / SLURM
+    files = [word for file in (chart / "values-local.yaml", *values) for word in ("--values", str(file))]
+    tools("helm", "upgrade", "--install", SLURM, str(chart), "--namespace", NAMESPACE, *files)
+    try:
+        limit = f"--timeout={PATIENCE}s"
+        tools("kubectl", "wait", "--for=condition=Ready", f"slurmcluster/{SLURM}", "--namespace", NAMESPACE, limit)
+    except Refusal as late:
+        shown = tools("kubectl", "get", "slurmcluster,nodeset,pods", "--namespace", NAMESPACE, "--output", "wide")
+        raise Refusal(f"the Slurm cluster was not ready within {PATIENCE} s:\n{shown}") from late
+
+
+def _job(tools: Tools, *, nodes: int) -> str:
+    command = ("srun", f"--nodes={nodes}", "hostname")
+    where = ("--namespace", NAMESPACE, _LOGIN, "--container", "sshd")
+    return tools("kubectl", "exec", *where, "--", *command).strip()
