@@ -11,7 +11,7 @@ from msgspec import Struct
 from sunk.kube.collection import Collection
 from sunk.kube.core import Node, Pod
 from sunk.kube.resource import Key
-from sunk.model.names import NAMESPACE
+from sunk.model.names import NAMESPACE, POD
 from sunk.model.nodeslice import Entry
 from sunk.operator.nodeset.absence import Absences
 from sunk.operator.nodeset.claims import claim_of, claimed_for
@@ -37,7 +37,7 @@ class Survey(Struct, frozen=True):
     refused: tuple[tuple[str, str], ...]
     """Nodes that fit and cannot be named, and why."""
     claimed: tuple[str, ...]
-    """Nodes that carry the claim of the set."""
+    """Nodes that carry the claim of the set, or only its labels."""
     wait: float | None
     """Seconds until a Node has been missing for so long that its member leaves."""
 
@@ -88,8 +88,9 @@ class Census:
             self._members.pop(uid, None)
         slices = tuple(one for one in self._slices.by("owner", uid) if number_of(one) is not None)
         pods = {pod.metadata.name: pod for pod in self._pods.store.by("owner", uid)}
+        marked = self._marked(owner)
         get = self._nodes.store.get
-        places = [(entry, get(Key("", entry.node))) for entry in _entries(slices, pods)]
+        places = [(entry, marked.get(entry.node) or get(Key("", entry.node))) for entry in _entries(slices, pods)]
         left = self._absences.note(uid, (entry.node for entry, node in places if node is None))
         here = {entry.node for entry, _ in places}
         refused: list[tuple[str, str]] = []
@@ -98,7 +99,7 @@ class Census:
             candidates=tuple(self._candidates(owner, fitting, here, refused)) if demand else (),
             slices=slices,
             refused=tuple(refused),
-            claimed=tuple(node.metadata.name for node in self._nodes.store.by("claim", uid)),
+            claimed=tuple(marked),
             wait=min((wait for wait in left.values() if wait > 0), default=None),
         )
 
@@ -113,6 +114,11 @@ class Census:
             self._promises.difference_update(held)
 
     # Members
+
+    def _marked(self, owner: NodeSet) -> dict[str, Node]:
+        """Nodes that carry the claim of the set, or its labels where the claim was lost, by name."""
+        marks = (owner.metadata.uid, str(owner.key))
+        return {node.metadata.name: node for mark in marks for node in self._nodes.store.by("claim", mark)}
 
     def _seen(  # noqa: PLR0913 - one for each thing that a member is made of
         self,
@@ -178,10 +184,14 @@ class Census:
         found = [node for node in found if self._may_join(node, fitting)]
         if not found:
             return
-        name_for = _names(owner, taken=self._taken(owner))
+        taken = self._taken(owner)
+        decided = dict(_decided(owner, found, taken))
+        name_for = _names(owner, taken=taken)
         for node in sorted(found, key=lambda node: _natural(node.metadata.name)):
             try:
-                yield Candidate(node=node.metadata.name, name=name_for(node))
+                yield Candidate(node=node.metadata.name, name=decided.get(node.metadata.name) or name_for(node))
+            except _NotYet:
+                continue  # it has just left: the syncer's next word brings another look
             except NameRefused as why:
                 refused.append((node.metadata.name, str(why)))
 
@@ -211,24 +221,38 @@ class Census:
 
         slices = [one for one in self._slices.all() if near(one.metadata.namespace, one.spec.cluster)]
         names = {entry.name for one in slices for entry in one.spec.entries}
-        names.update(name for one in slices for name in one.status.released)
         names.update(name for namespace, other, name in self._promises if near(namespace, other))
         pods = self._pods.store
-        return _Taken(names, also=lambda name: Key(at, name) in pods)
+        return _Taken(names, released=_released(slices), also=lambda name: Key(at, name) in pods)
+
+
+class _NotYet(NameRefused):
+    """The name is about to be free, so there is nothing to complain of."""
 
 
 class _Taken:
     """Names in use, some of which are only looked up when they are asked for."""
 
-    def __init__(self, names: set[str], *, also: Callable[[str], bool]) -> None:
+    def __init__(self, names: set[str], *, released: set[str], also: Callable[[str], bool]) -> None:
         self._names = names
         self._also = also
+        self.released = released - names
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and (name in self._names or self._also(name))
+        return isinstance(name, str) and (name in self._names or name in self.released or self._also(name))
 
     def add(self, name: str) -> None:
         self._names.add(name)
+
+
+def _decided(owner: NodeSet, nodes: Iterable[Node], taken: _Taken) -> Iterator[tuple[str, str]]:
+    """The names of Nodes that were claimed by somebody who died right after it: their Pods may be on the way."""
+    prefix = owner.spec.pod_name_prefix or owner.metadata.name
+    for node in nodes:
+        name = node.metadata.labels.get(POD, "")
+        if claim_of(node) == owner.metadata.uid and name.startswith(f"{prefix}-") and name not in taken:
+            taken.add(name)
+            yield node.metadata.name, name
 
 
 def _names(owner: NodeSet, *, taken: _Taken) -> Callable[[Node], str]:
@@ -238,6 +262,8 @@ def _names(owner: NodeSet, *, taken: _Taken) -> Callable[[Node], str]:
 
     def by_address(node: Node) -> str:
         name = address_name(prefix, node)
+        if name in taken.released:
+            raise _NotYet(f"the name {name} was released, and the syncer has not seen yet that its entry is gone")
         if name in taken:
             raise NameRefused(f"the name {name} is in use: set another podNamePrefix, or naming: ordinal")
         taken.add(name)

@@ -4,7 +4,8 @@ A NodeSet claims a Node with the resourceVersion that it read, so of two that wa
 that was paused in the middle of a write likewise. The labels beside it are for people and selectors.
 
 A claim of a NodeSet that no longer exists is void. That can only be said of one that we would see: where we look after
-some namespaces only, a claim from another one holds.
+some namespaces only, a claim from another one holds. Where somebody has taken the claim off and left the labels, these
+say whose it was, and whose it is to clean.
 """
 
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from typing import Final
 
 from sunk.kube.collection import Collection
 from sunk.kube.core import Node
-from sunk.kube.errors import Conflict, NotFound
+from sunk.kube.errors import Conflict, KubeError, NotFound
 from sunk.kube.patch import Merge
 from sunk.kube.resource import Key
 from sunk.model import names
@@ -23,8 +24,18 @@ TRIES: Final = 4
 LABELS: Final = (names.NODESET, names.NAMESPACE, names.CLUSTER, names.POD)
 
 
+class Contested(KubeError):  # noqa: N818 - named as in sunk.kube.errors
+    """A Node was changed by others at each of our tries. There will be another."""
+
+
 def claim_of(node: Node) -> str:
     return node.metadata.annotations.get(names.CLAIM, "")
+
+
+def marked_by(node: Node) -> str:
+    """Whose marks a Node carries: the uid that claims it, or else the labels' NodeSet as a key; empty if nobody's."""
+    label = node.metadata.labels.get
+    return claim_of(node) or (f"{label(names.NAMESPACE, '')}/{label(names.NODESET)}" if label(names.NODESET) else "")
 
 
 def claimed_for(node: Node, owner: NodeSet, name: str) -> bool:
@@ -41,7 +52,7 @@ def claimed_for(node: Node, owner: NodeSet, name: str) -> bool:
 
 
 async def claim(nodes: Collection[Node], node: str, *, owner: NodeSet, name: str, free: Callable[[Node], bool]) -> bool:
-    """Make a Node ours, if it is free or ours already. Returns whether it is now."""
+    """Make a Node ours, if it is free or ours already. Returns whether it is; if not, it belongs to another."""
     uid = owner.metadata.uid
     for _ in range(TRIES):
         found = nodes.store.get(Key("", node))
@@ -49,18 +60,18 @@ async def claim(nodes: Collection[Node], node: str, *, owner: NodeSet, name: str
             return False
         if await _write(nodes, found, annotations={names.CLAIM: uid}, labels=_labels(owner, name)):
             return True
-    return False
+    raise Contested(f"Node {node} was not claimed: others changed it {TRIES} times meanwhile")
 
 
-async def release(nodes: Collection[Node], node: str, *, uid: str) -> bool:
-    """Take everything of ours from a Node, if it is ours. Returns whether nothing is left to do."""
+async def release(nodes: Collection[Node], node: str, *, owner: NodeSet) -> None:
+    """Take everything of ours from a Node, if it is ours."""
     for _ in range(TRIES):
         found = nodes.store.get(Key("", node))
-        if found is None or claim_of(found) != uid:
-            return True
+        if found is None or marked_by(found) not in {owner.metadata.uid, str(owner.key)}:
+            return
         if await _write(nodes, found, annotations={names.CLAIM: None}, labels=dict.fromkeys(LABELS)):
-            return True
-    return False
+            return
+    raise Contested(f"Node {node} was not released: others changed it {TRIES} times meanwhile")
 
 
 async def _write(

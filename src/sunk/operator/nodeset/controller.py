@@ -23,6 +23,7 @@ from sunk.model import names
 from sunk.model.nodeset import NODESET
 from sunk.operator.nodeset.attention import Attention
 from sunk.operator.nodeset.census import Census
+from sunk.operator.nodeset.claims import marked_by
 from sunk.operator.nodeset.deeds import Deeds
 from sunk.operator.nodeset.moulds import Moulds
 from sunk.operator.nodeset.plan import plan
@@ -104,7 +105,7 @@ def _is_same(one: NodeSet, other: NodeSet | None) -> bool:
 
 
 def by_claim(node: Node) -> tuple[str, ...]:
-    found = node.metadata.annotations.get(names.CLAIM)
+    found = marked_by(node)
     return (found,) if found else ()
 
 

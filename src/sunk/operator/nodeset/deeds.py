@@ -152,7 +152,7 @@ class Deeds:
 
     async def _released(self, owner: NodeSet, plan: Plan) -> list[Exception]:
         async def one(node: str) -> None:
-            await release(self._nodes, node, uid=owner.metadata.uid)
+            await release(self._nodes, node, owner=owner)
 
         return await together(plan.strays, one, most=AT_ONCE)
 

@@ -7,6 +7,7 @@ octets only; whoever gives names has to look whether it is taken.
 
 import re
 from collections.abc import Container, Iterator
+from functools import lru_cache
 from ipaddress import AddressValueError, IPv4Address
 from itertools import count
 from typing import Final
@@ -46,6 +47,7 @@ def ordinal_names(prefix: str, taken: Container[str]) -> Iterator[str]:
             yield name
 
 
+@lru_cache(maxsize=1 << 16)  # asked of every Node that could join, at every look
 def _octets(address: str) -> bytes | None:
     try:
         return IPv4Address(address).packed

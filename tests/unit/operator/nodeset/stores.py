@@ -1,0 +1,67 @@
+"""The stores of the NodeSet controller, filled by hand as a watch would fill them, and a census on them."""
+
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+from tests.unit.operator.nodeset.cast import TEMPLATE
+
+from sunk.kube.access import Access
+from sunk.kube.client import Client
+from sunk.kube.collection import Collection
+from sunk.kube.core import NODES, PODS, Node, Pod
+from sunk.kube.credentials import Nobody
+from sunk.kube.events import Recorder
+from sunk.kube.resource import Key, Record
+from sunk.kube.view import Changed, Deleted
+from sunk.operator.nodeset.census import Census, Survey
+from sunk.operator.nodeset.controller import by_claim, by_member, by_node, by_owner
+from sunk.operator.nodeset.feasible import Demand, demand
+from sunk.operator.nodeset.resources import NODESETS, NODESLICES, NodeSet
+from sunk.operator.nodeset.template import read
+from sunk.operator.part import Setting
+from sunk.operator.scoped import Scoped
+
+ANY_NODE = demand(read(msgspec.json.encode(TEMPLATE)))
+
+
+class Stores:
+    """To be made in a running loop and closed. Nothing in here sends a request."""
+
+    def __init__(self, *, namespaces: tuple[str, ...] = ()) -> None:
+        self._client = Client(Access(server="http://nowhere.invalid", tls=None, credentials=Nobody()))
+        recorder = Recorder(self._client, reporter="test", instance="test")
+        setting = Setting(client=self._client, recorder=recorder, may_write=lambda: True, namespaces=namespaces)
+        self.nodes: Collection[Node] = Collection(self._client, NODES, indexes={"claim": by_claim})
+        self.pods: Collection[Pod] = Collection(self._client, PODS, indexes={"node": by_node, "owner": by_owner})
+        self.sets = Scoped(setting, NODESETS, indexes={"uid": lambda record: (record.metadata.uid,)})
+        self.slices = Scoped(setting, NODESLICES, indexes={"owner": by_owner, "node": by_member})
+        self.census = Census(sets=self.sets, slices=self.slices, nodes=self.nodes, pods=self.pods)
+        self._version = 0
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    def put(self, *records: Record) -> None:
+        """Have these be there."""
+        for record in records:
+            self._version += 1
+            metadata = replace(record.metadata, resource_version=str(self._version))
+            self._collection(record).store.take(Changed(replace(record, metadata=metadata)), version="")
+
+    def remove(self, *records: Record) -> None:
+        for record in records:
+            self._version += 1
+            metadata = replace(record.metadata, resource_version=str(self._version))
+            self._collection(record).store.take(Deleted(replace(record, metadata=metadata)), version="")
+
+    def take(self, owner: NodeSet, asked: Demand | None = ANY_NODE) -> Survey:
+        return self.census.take(owner, asked)
+
+    def _collection(self, record: Record) -> Collection[Any]:
+        if isinstance(record, Node):
+            return self.nodes
+        if isinstance(record, Pod):
+            return self.pods
+        where: Scoped[Any] = self.sets if isinstance(record, NODESETS.record) else self.slices
+        return where.of(Key(record.metadata.namespace, record.metadata.name))

@@ -1,0 +1,229 @@
+"""What a survey sees in the stores, and what it remembers from one to the next."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from msgspec.structs import replace
+from tests.unit.operator.nodeset.cast import UID, entry, node, node_slice, nodeset, pod
+from tests.unit.operator.nodeset.stores import ANY_NODE, Stores
+
+from sunk.model import names
+from sunk.operator.nodeset.absence import GRACE
+from sunk.operator.nodeset.census import Survey
+from sunk.operator.nodeset.standing import NODE
+
+pytestmark = pytest.mark.looptime
+
+OTHER = "another uid"
+GPU = nodeset()
+
+
+@pytest.fixture
+async def stores() -> AsyncIterator[Stores]:
+    found = Stores()
+    yield found
+    await found.close()
+
+
+def candidates(survey: Survey) -> list[tuple[str, str]]:
+    return [(one.node, one.name) for one in survey.candidates]
+
+
+def unfit(survey: Survey) -> dict[str, str]:
+    return {one.entry.name: one.unfit for one in survey.members}
+
+
+# Candidates
+
+
+async def test_nodes_that_fit_are_named_by_their_address_in_natural_order(stores: Stores) -> None:
+    stores.put(GPU, node("node-10", address="10.0.0.10"), node("node-9", address="10.0.0.9"))
+    assert candidates(stores.take(GPU)) == [("node-9", "gpu-000-009"), ("node-10", "gpu-000-010")]
+
+
+async def test_a_name_in_use_is_refused_and_said(stores: Stores) -> None:
+    stores.put(GPU, node("a", address="10.0.0.1"), node("b", address="10.1.0.1"))
+    survey = stores.take(GPU)
+    assert candidates(survey) == [("a", "gpu-000-001")]
+    assert [name for name, _ in survey.refused] == ["b"]
+
+
+async def test_names_of_other_sets_of_the_cluster_and_of_pods_of_the_namespace_are_in_use(stores: Stores) -> None:
+    owner = nodeset(naming="ordinal", cluster="research")
+    near = nodeset("near", uid="n", cluster="research", meta={"namespace": "elsewhere"})
+    far = nodeset("far", uid="f", cluster="other", meta={"namespace": "elsewhere"})
+    stores.put(owner, near, far, node("a"), node("b"), pod("gpu-0"))
+    stores.put(node_slice(near, 0, entry("gpu-1", at="x")), node_slice(far, 0, entry("gpu-2", at="y")))
+    assert candidates(stores.take(owner)) == [("a", "gpu-2"), ("b", "gpu-3")]
+
+
+async def test_names_promised_to_another_set_are_in_use_until_they_stand_in_a_slice(stores: Stores) -> None:
+    one, other = nodeset(naming="ordinal"), nodeset("other", uid=OTHER, naming="ordinal", podNamePrefix="gpu")
+    stores.put(one, other, node("a"))
+    with stores.census.promised(one, ["gpu-0"]):
+        assert candidates(stores.take(other)) == [("a", "gpu-1")]
+    assert candidates(stores.take(other)) == [("a", "gpu-0")]
+
+
+async def test_a_name_is_not_given_again_before_the_syncer_has_taken_back_its_release(stores: Stores) -> None:
+    """Or else the next one of that name would be released before it has begun to leave."""
+    owner = nodeset(naming="ordinal")
+    stores.put(owner, node("a"), node_slice(owner, 0, released=("gpu-0",)))
+    assert candidates(stores.take(owner)) == [("a", "gpu-1")]
+
+
+async def test_a_node_of_another_set_is_none_but_one_of_a_set_that_is_no_more(stores: Stores) -> None:
+    stores.put(GPU, nodeset("other", uid=OTHER), node("a", address="10.0.0.1", claim=OTHER))
+    stores.put(node("b", address="10.0.0.2", claim="of nobody"))
+    assert candidates(stores.take(GPU)) == [("b", "gpu-000-002")]
+
+
+async def test_a_claim_from_a_namespace_that_we_do_not_see_holds() -> None:
+    stores = Stores(namespaces=("slurm",))
+    labels = {names.NAMESPACE: "elsewhere"}
+    stores.put(GPU, node("a", address="10.0.0.1", claim="x", labels=labels))
+    stores.put(node("b", address="10.0.0.2", claim="x", labels={names.NAMESPACE: "slurm"}))
+    stores.put(node("c", address="10.0.0.3", claim="x"))
+    assert candidates(stores.take(GPU)) == [("b", "gpu-000-002")]
+    await stores.close()
+
+
+async def test_a_node_that_registers_anew_without_its_claim_stays_with_its_set(stores: Stores) -> None:
+    other = nodeset("other", uid=OTHER)
+    stores.put(GPU, other, node("a", address="10.0.0.1"), node_slice(other, 0, entry("other-0", at="a")))
+    assert candidates(stores.take(GPU)) == []
+    stores.remove(other)  # nothing is left of it but a slice that the garbage collector has not come to
+    assert candidates(stores.take(GPU)) == [("a", "gpu-000-001")]
+
+
+async def test_a_node_with_a_pod_of_another_set_is_not_free(stores: Stores) -> None:
+    other = nodeset("other", uid=OTHER)
+    stores.put(GPU, other, node("a", address="10.0.0.1"), pod("other-0", at="a", owner=other))
+    assert candidates(stores.take(GPU)) == []
+    stores.put(pod("other-0", at="a", owner=other, phase="Failed"))
+    assert candidates(stores.take(GPU)) == [("a", "gpu-000-001")]
+
+
+async def test_a_change_of_a_node_or_of_its_pods_is_seen(stores: Stores) -> None:
+    free = node("a", address="10.0.0.1")
+    stores.put(GPU, free)
+    assert candidates(stores.take(GPU))
+    stores.put(node("a", address="10.0.0.1", unschedulable=True))
+    assert not candidates(stores.take(GPU))
+    stores.put(free)
+    assert candidates(stores.take(GPU))
+    stores.remove(free)
+    assert not candidates(stores.take(GPU))
+
+
+# Members
+
+
+async def test_a_member_has_its_pod_and_whether_it_was_released(stores: Stores) -> None:
+    stores.put(GPU, node("n0"), node("n1"), pod("gpu-0", at="n0", owner=GPU))
+    stores.put(node_slice(GPU, 0, entry("gpu-0", at="n0"), entry("gpu-1", at="n1"), released=("gpu-1",)))
+    first, second = stores.take(GPU).members
+    assert first.pod is not None
+    assert (second.pod, second.released) == (None, True)
+    assert not stores.take(GPU).candidates
+
+
+async def test_an_entry_in_two_slices_is_one_member(stores: Stores) -> None:
+    stores.put(GPU, node("n0"), node_slice(GPU, 1, entry("gpu-0", at="n0", state="leaving")))
+    stores.put(node_slice(GPU, 0, entry("gpu-0", at="n0")))
+    (one,) = stores.take(GPU).members
+    assert not one.leaving
+
+
+async def test_a_pod_without_an_entry_is_a_member_too(stores: Stores) -> None:
+    unbound = pod("gpu-7", at="", owner=GPU)
+    unbound = replace(unbound, metadata=replace(unbound.metadata, annotations={NODE: "n7"}))
+    stores.put(GPU, node("n7"), unbound, pod("foreign", at="n8"))
+    assert [one.entry for one in stores.take(GPU).members] == [entry("gpu-7", at="n7")]
+
+
+async def test_a_member_about_whom_nothing_has_changed_is_the_same_object(stores: Stores) -> None:
+    stores.put(GPU, node("n0", claim=UID), node("n1", claim=UID), pod("gpu-0", at="n0", owner=GPU))
+    stores.put(node_slice(GPU, 0, entry("gpu-0", at="n0"), entry("gpu-1", at="n1")))
+    before = stores.take(GPU).members
+    stores.put(pod("gpu-0", at="n0", owner=GPU, ready=False))
+    after = stores.take(GPU).members
+    assert after[1] is before[1]
+    assert (before[0].ready, after[0].ready) == (True, False)
+
+
+async def test_a_node_that_no_longer_fits_makes_its_member_unfit(stores: Stores) -> None:
+    stores.put(GPU, node("n0", claim=UID), node_slice(GPU, 0, entry("gpu-0", at="n0")))
+    assert unfit(stores.take(GPU)) == {"gpu-0": ""}
+    stores.put(node("n0", claim=UID, taints=[{"key": "fan", "effect": "NoSchedule"}]))
+    assert "fan" in unfit(stores.take(GPU))["gpu-0"]
+
+
+async def test_a_node_that_another_set_claims_makes_its_member_unfit_for_as_long_as_that_set_exists(
+    stores: Stores,
+) -> None:
+    other = nodeset("other", uid=OTHER)
+    stores.put(GPU, other, node("n0", claim=OTHER), node_slice(GPU, 0, entry("gpu-0", at="n0")))
+    assert unfit(stores.take(GPU)) == {"gpu-0": "its Node belongs to another NodeSet"}
+    stores.remove(other)
+    assert unfit(stores.take(GPU)) == {"gpu-0": ""}
+
+
+async def test_a_missing_node_makes_its_member_unfit_after_a_while(stores: Stores) -> None:
+    there = node("n0", claim=UID)
+    stores.put(GPU, there, node_slice(GPU, 0, entry("gpu-0", at="n0")))
+    stores.take(GPU)
+    stores.remove(there)
+    survey = stores.take(GPU)
+    assert (unfit(survey), survey.wait) == ({"gpu-0": ""}, GRACE)
+    await asyncio.sleep(GRACE)
+    survey = stores.take(GPU)
+    assert (unfit(survey), survey.wait) == ({"gpu-0": "its Node is gone"}, None)
+    stores.put(there)
+    assert unfit(stores.take(GPU)) == {"gpu-0": ""}
+
+
+async def test_while_nobody_knows_what_is_demanded_nobody_leaves_comes_back_or_joins(stores: Stores) -> None:
+    tainted = node("n0", claim=UID, taints=[{"key": "fan", "effect": "NoSchedule"}])
+    going = entry("gpu-1", at="n1", state="leaving", reason="scaled in")
+    stores.put(GPU, tainted, node("n1", claim=UID), node("n2", address="10.0.0.1"))
+    stores.put(node_slice(GPU, 0, entry("gpu-0", at="n0"), going))
+    survey = stores.take(GPU, None)
+    assert unfit(survey) == {"gpu-0": "", "gpu-1": "scaled in"}
+    assert not survey.candidates
+    assert "fan" in unfit(stores.take(GPU, ANY_NODE))["gpu-0"]
+
+
+async def test_claims_that_were_lost_are_seen_also_of_those_that_leave(stores: Stores) -> None:
+    labels = {names.NODESET: "gpu", names.NAMESPACE: "slurm"}
+    stores.put(GPU, nodeset("other", uid=OTHER))
+    stores.put(node("n0", claim=UID, labels=labels | {names.POD: "gpu-0"}), node("n1"), node("n2", claim=OTHER))
+    leaving = entry("gpu-1", at="n1", state="leaving")
+    stores.put(node_slice(GPU, 0, entry("gpu-0", at="n0"), leaving, entry("gpu-2", at="n2"), entry("gpu-3", at="n3")))
+    found = {one.entry.name: one.claimed for one in stores.take(GPU).members}
+    assert found == {"gpu-0": True, "gpu-1": False, "gpu-2": True, "gpu-3": True}
+
+
+async def test_a_slice_that_somebody_else_has_made_is_not_read(stores: Stores) -> None:
+    strange = node_slice(GPU, 0, entry("gpu-0", at="n0"))
+    stores.put(GPU, replace(strange, metadata=replace(strange.metadata, name="gpu-copy")))
+    survey = stores.take(GPU)
+    assert (survey.members, survey.slices) == ((), ())
+
+
+async def test_what_is_claimed_is_told(stores: Stores) -> None:
+    stores.put(GPU, node("a", claim=UID), node("b", claim=OTHER), node("c"))
+    assert stores.take(GPU).claimed == ("a",)
+
+
+async def test_nothing_is_remembered_of_a_set_or_a_node_that_is_gone(stores: Stores) -> None:
+    there = node("n0", claim=UID)
+    stores.put(GPU, there, node_slice(GPU, 0, entry("gpu-0", at="n0"), entry("gpu-1", at="n1")))
+    stores.take(GPU)
+    (fitting,) = stores.census._fitting.values()  # noqa: SLF001 - memory that grows shows nowhere else
+    assert fitting._known  # noqa: SLF001
+    stores.remove(there)
+    assert not fitting._known  # noqa: SLF001
+    stores.census.forget(UID)
+    assert not any((stores.census._fitting, stores.census._members, stores.census._absences._since))  # noqa: SLF001

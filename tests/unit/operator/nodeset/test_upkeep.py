@@ -1,0 +1,135 @@
+"""What is done to the Pods of members."""
+
+import pytest
+from hypothesis import given, settings, strategies as st
+from msgspec.structs import replace
+from tests.unit.operator.nodeset.cast import bare, entry, member, members, pod
+
+from sunk.operator.nodeset.membership import Member
+from sunk.operator.nodeset.standing import cleared, may_hold_job, pending_deletion
+from sunk.operator.nodeset.upkeep import UPDATE, Mark, Removal, Upkeep, upkeep
+
+
+def done(*present: Member, outdated: tuple[str, ...] = (), forced: bool = False) -> Upkeep:
+    return upkeep(present, outdated=outdated, forced=forced)
+
+
+def test_a_joined_member_without_a_pod_gets_one() -> None:
+    one = bare()
+    assert done(one) == Upkeep(create=(one.entry,))
+
+
+@pytest.mark.parametrize("state", ["leaving", "parked"])
+def test_a_member_that_leaves_or_is_parked_gets_none(state: str) -> None:
+    assert done(bare(state=state)) == Upkeep()  # type: ignore[arg-type]
+
+
+def test_a_member_that_runs_is_left_alone() -> None:
+    assert done(member(), member("gpu-1", ready=False), member("gpu-2", drained=True)) == Upkeep()
+
+
+def test_a_leaving_member_is_marked_with_the_reason_and_not_deleted() -> None:
+    one = member(state="leaving")
+    assert done(one) == Upkeep(mark=(Mark(one.pod, "scaled in"),))  # type: ignore[arg-type]
+
+
+def test_a_mark_that_says_the_reason_already_is_not_written_again() -> None:
+    assert done(member(state="leaving", mark="scaled in")) == Upkeep()
+
+
+def test_a_parked_member_is_marked_too() -> None:
+    (mark,) = done(member(state="parked")).mark
+    assert mark.reason == "parked"
+
+
+def test_an_older_template_is_a_reason_to_go() -> None:
+    (mark,) = done(member(), outdated=("gpu-0",)).mark
+    assert mark.reason == UPDATE
+
+
+def test_a_member_that_is_to_stay_after_all_loses_the_mark() -> None:
+    (mark,) = done(member(mark="scaled in", cleared=True)).mark
+    assert mark.reason is None
+
+
+def test_a_cleared_pod_is_deleted() -> None:
+    one = member(state="leaving", mark="scaled in", cleared=True)
+    assert done(one) == Upkeep(remove=(Removal(one.pod),))  # type: ignore[arg-type]
+
+
+def test_a_clearance_without_a_mark_deletes_nothing() -> None:
+    assert not done(member(state="leaving", cleared=True)).remove
+
+
+@pytest.mark.parametrize("traits", [{"started": False}, {"at": ""}, {"phase": "Failed"}], ids=str)
+def test_a_pod_that_holds_no_job_is_deleted_at_once(traits: dict[str, object]) -> None:
+    found = done(Member(entry(state="leaving"), pod(**traits)))  # type: ignore[arg-type]
+    assert [removal.forced for removal in found.remove] == [False]
+
+
+def test_force_deletes_what_may_hold_a_job_and_knows_whether_it_kills() -> None:
+    found = done(member("a", state="leaving", running=True), member("b", state="leaving"), forced=True).remove
+    assert [(removal.forced, removal.kills) for removal in found] == [(True, True), (True, False)]
+
+
+def test_force_is_none_where_the_syncer_has_cleared_or_nothing_runs() -> None:
+    found = done(
+        member("a", state="leaving", mark="x", cleared=True, running=True),
+        member("b", state="leaving", started=False),
+        forced=True,
+    ).remove
+    assert [(removal.forced, removal.kills) for removal in found] == [(False, False)] * 2
+
+
+def test_force_does_not_touch_who_stays() -> None:
+    assert done(member(), forced=True) == Upkeep()
+
+
+def test_a_pod_that_is_being_deleted_is_left_to_it() -> None:
+    assert done(member(state="leaving", terminating=True), member("gpu-1", terminating=True), forced=True) == Upkeep()
+
+
+@pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
+def test_a_pod_that_has_ended_is_healed(phase: str) -> None:
+    one = member(phase=phase)
+    assert done(one) == Upkeep(heal=(one.pod,))  # type: ignore[arg-type]
+
+
+@settings(deadline=None)
+@given(present=members(), outdated=st.sets(st.sampled_from([f"gpu-{number}" for number in range(12)])))
+def test_without_force_nothing_that_may_hold_a_job_goes_without_a_clearance(
+    present: tuple[Member, ...], outdated: set[str]
+) -> None:
+    found = upkeep(present, outdated=outdated, forced=False)
+    for removal in found.remove:
+        assert not removal.forced
+        assert not may_hold_job(removal.pod) or cleared(removal.pod)
+    assert all(not may_hold_job(pod) for pod in found.heal)
+
+
+@settings(deadline=None)
+@given(present=members(), outdated=st.sets(st.sampled_from([f"gpu-{number}" for number in range(12)])))
+def test_each_pod_gets_one_treatment_and_marks_are_written_once(
+    present: tuple[Member, ...], outdated: set[str]
+) -> None:
+    found = upkeep(present, outdated=outdated, forced=False)
+    treated = [
+        *(entry.name for entry in found.create),
+        *(mark.pod.metadata.name for mark in found.mark),
+        *(removal.pod.metadata.name for removal in found.remove),
+        *(pod.metadata.name for pod in found.heal),
+    ]
+    assert len(treated) == len(set(treated))
+    assert all(mark.reason != pending_deletion(mark.pod) for mark in found.mark)
+
+
+def test_features_that_have_changed_are_told_to_a_living_pod_also_of_one_that_leaves() -> None:
+    for state in ("joined", "leaving"):
+        one = replace(member(state=state), features="h100")
+        assert [change.features for change in done(one).describe] == ["h100"]
+    gone = replace(member(terminating=True), features="h100")
+    assert not done(gone).describe
+
+
+def test_features_that_are_not_known_are_left_alone() -> None:
+    assert not done(replace(member(), features=None)).describe
