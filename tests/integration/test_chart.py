@@ -24,7 +24,7 @@ from sunk.model.names import GROUP
 ACCOUNT = "sunk-controller-manager"
 LEASES = "leases.coordination.k8s.io"
 REVISIONS = "controllerrevisions.apps"
-SETS, SLICES = DEFINITIONS = (f"nodesets.{GROUP}", f"nodeslices.{GROUP}")
+SETS, SLICES, CLUSTERS = DEFINITIONS = (f"nodesets.{GROUP}", f"nodeslices.{GROUP}", f"slurmclusters.{GROUP}")
 VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
 
 
@@ -119,9 +119,18 @@ def test_the_operator_may_do_what_it_must_and_no_more(helm: Helm, release: str) 
     wanted = {
         "nodes": ("get", "list", "watch", "patch"),
         "pods": ("get", "list", "watch", "create", "patch", "delete"),
-        SETS: ("get", "list", "watch", "patch"),
+        CLUSTERS: ("get", "list", "watch", "patch"),
+        f"{CLUSTERS}/status": ("patch",),
+        f"{CLUSTERS}/finalizers": ("update",),
+        SETS: ("get", "list", "watch", "create", "patch", "delete"),
         f"{SETS}/status": ("patch",),
         f"{SETS}/finalizers": ("update",),
+        "deployments.apps": ("get", "list", "watch", "create", "patch", "delete"),
+        "statefulsets.apps": ("get", "list", "watch", "create", "patch", "delete"),
+        "configmaps": ("get", "list", "create", "patch", "delete"),
+        "services": ("get", "list", "create", "patch", "delete"),
+        "persistentvolumeclaims": ("get", "create", "patch"),
+        "secrets": ("get", "create"),
         SLICES: ("get", "list", "watch", "create", "patch", "delete"),
         REVISIONS: ("get", "list", "watch", "create", "patch", "delete"),
         "events.events.k8s.io": ("create", "patch"),
@@ -132,7 +141,7 @@ def test_the_operator_may_do_what_it_must_and_no_more(helm: Helm, release: str) 
     assert allowed(kubectl, must) == must
 
     never = {Ask(verb, what) for what in wanted for verb in VERBS if verb not in wanted[what]}
-    plain = ("secrets", "configmaps", "serviceaccounts", "namespaces", "deployments.apps", f"{SLICES}/status")
+    plain = ("serviceaccounts", "namespaces", f"{SLICES}/status")
     below = ("nodes/status", "pods/status", "pods/exec", "pods/eviction", "clusterroles.rbac.authorization.k8s.io")
     never |= {Ask(verb, what) for what in (*plain, *below) for verb in VERBS}
     never |= {Ask(verb, LEASES, name="other", namespace=own) for verb in VERBS if verb != "create"}
@@ -182,6 +191,25 @@ def test_with_namespaces_named_it_may_write_only_there(helm: Helm, release: str)
     assert allowed(kubectl, writes | everywhere) == writes | everywhere
     elsewhere = {replace(ask, namespace="kube-system") for ask in writes} | {Ask("list", SETS), Ask("list", SLICES)}
     assert allowed(kubectl, elsewhere) == set()
+
+
+def test_a_deletion_that_would_take_jobs_along_is_refused(helm: Helm, release: str) -> None:
+    """The garbage collector takes the Pods of an object that is deleted in the foreground, and asks no finalizer."""
+    helm.install(release)
+    kubectl = helm.kubectl
+    kubectl("wait", "--for=condition=Established", f"crd/{CLUSTERS}")
+    cluster = {"apiVersion": f"{GROUP}/v1alpha1", "kind": "SlurmCluster", "metadata": {"name": "some"}, "spec": {}}
+    eventually(lambda: bool(kubectl("apply", "-f", "-", stdin=yaml.safe_dump(cluster))))
+    attempt = ("delete", CLUSTERS, "some", "--cascade=foreground", "--wait=false")
+
+    def refusal() -> str:
+        where = ("--kubeconfig", str(kubectl.kubeconfig), "--namespace", kubectl.namespace)
+        # As a dry run: a policy takes a moment to be in force, and until then this would succeed.
+        command = [str(kubectl.program), *where, *attempt, "--dry-run=server"]
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60).stderr
+
+    eventually(lambda: "--cascade=background" in refusal())
+    kubectl("delete", CLUSTERS, "some")
 
 
 def columns(kubectl: Kubectl) -> list[str]:

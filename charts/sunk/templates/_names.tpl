@@ -25,15 +25,32 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- /* What is granted where our objects and the Pods of their nodes are: in named namespaces, or everywhere. */ -}}
 {{- define "sunk.rules" -}}
 - apiGroups: [sunk.coreweave.com]
-  resources: [nodesets]
+  resources: [slurmclusters]
   verbs: [get, list, watch, patch]
 - apiGroups: [sunk.coreweave.com]
-  resources: [nodesets/status]
+  resources: [nodesets]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [sunk.coreweave.com]
+  resources: [slurmclusters/status, nodesets/status]
   verbs: [patch]
 # An owner reference that holds up the owner's deletion needs this where the API server enforces it.
 - apiGroups: [sunk.coreweave.com]
-  resources: [nodesets/finalizers]
+  resources: [slurmclusters/finalizers, nodesets/finalizers]
   verbs: [update]
+# What a Slurm cluster is made of.
+- apiGroups: [apps]
+  resources: [deployments, statefulsets]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [""]
+  resources: [configmaps, services]
+  verbs: [get, list, create, patch, delete]
+- apiGroups: [""]
+  resources: [persistentvolumeclaims]
+  verbs: [get, create, patch]
+# Keys and passwords are made once. What is in them is never changed, nor deleted.
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [get, create]
 # Their status is the syncer's.
 - apiGroups: [sunk.coreweave.com]
   resources: [nodeslices]

@@ -144,6 +144,7 @@ NODESET: Final = Kind(
             AGE,
         ),
         rules=(
+            rule("self.metadata.name.size() <= 63", "the name is the value of a label too: at most 63 characters"),
             rule(
                 "has(self.spec.podNamePrefix) || self.metadata.name.matches('^[a-z]([-a-z0-9]{0,52}[a-z0-9])?$')",
                 f"the name begins the names of Pods and Slurm nodes: a DNS label that begins with a letter and has at "

@@ -100,7 +100,7 @@ def operator(  # noqa: PLR0913 - one argument an option
     burst: int,
     stop_seconds: float,
 ) -> None:
-    """Build Slurm nodes out of Pods.
+    """Build Slurm clusters out of Pods.
 
     Runs until SIGTERM. Any number of copies may run: one leads, the others stand by with everything read.
     """
@@ -145,5 +145,6 @@ def _run(order: "Order", *, kubeconfig: Path | None) -> int:
 def _builds() -> "tuple[Build, ...]":
     """The parts of the operator."""
     from sunk.operator.nodeset.controller import nodesets
+    from sunk.operator.slurmcluster.controller import slurmclusters
 
-    return (nodesets,)
+    return (nodesets, slurmclusters)
