@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from sunk.model.cluster.kind import SLURMCLUSTER, SlurmClusterSpec
 from sunk.model.installation import OperatorValues
 from sunk.model.nodeset import NODESET
 from sunk.model.nodeslice import NODESLICE
@@ -18,5 +19,8 @@ class Values(Struct, frozen=True):
     title: str
 
 
-KINDS: Final[tuple[Kind[Any, Any], ...]] = (NODESET, NODESLICE)
-VALUES: Final[tuple[Values, ...]] = (Values("sunk", kind=OperatorValues, title="Values of the chart sunk"),)
+KINDS: Final[tuple[Kind[Any, Any], ...]] = (NODESET, NODESLICE, SLURMCLUSTER)
+VALUES: Final[tuple[Values, ...]] = (
+    Values("sunk", kind=OperatorValues, title="Values of the chart sunk"),
+    Values("slurm", kind=SlurmClusterSpec, title="Values of the chart slurm"),
+)

@@ -1,0 +1,96 @@
+"""The SlurmCluster itself."""
+
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct, field
+
+from sunk.model.cluster.compute import Compute
+from sunk.model.cluster.configuration import SlurmConfig
+from sunk.model.cluster.daemons import Accounting, Controller, Login, Mysql, Rest, Scheduler, Syncer
+from sunk.model.cluster.directory import DirectoryService
+from sunk.model.cluster.parts import Image, Line, ObjectName, Placement
+from sunk.model.names import GROUP, VERSION
+from sunk.model.nodeset import Condition
+from sunk.model.schema.kind import AGE, Column, Kind, Version
+from sunk.model.schema.vocabulary import keyed, rule
+
+LONGEST_NAME: Final = 40
+"""«<name>-controller», a hash and an ordinal have to fit into a label of 63."""
+
+
+class PullSecret(Struct, frozen=True, gc=False):
+    name: ObjectName
+
+
+class Network(Struct, frozen=True, gc=False, rename="camel"):
+    """CoreWeave's networks; without effect elsewhere."""
+
+    disable_k8s_networking: bool = field(name="disableK8sNetworking", default=False)
+    vpcs: Annotated[tuple[Line, ...], Meta(max_length=16)] = ()
+
+
+class SlurmClusterSpec(Struct, frozen=True, gc=False, rename="camel"):
+    """A Slurm cluster. The values of the chart `slurm` are the same, field by field."""
+
+    image: Image = Image(repository="localhost/slurm", tag="24.11")
+    """For everything of Slurm that has no image of its own."""
+    sunk_image: Image = Image(repository="localhost/sunk", tag="24.11")
+    """For the parts of SUNK that run beside it."""
+    image_pull_secrets: Annotated[tuple[PullSecret, ...], Meta(max_length=16)] = ()
+    node_selector: Placement = Placement()
+    """Where the control plane runs. Compute nodes have their own affinities."""
+    slurm_config: SlurmConfig = SlurmConfig()
+    controller: Controller = Controller()
+    login: Login = Login()
+    compute: Compute = Compute()
+    accounting: Accounting = Accounting()
+    mysql: Mysql = Mysql()
+    rest: Rest = Rest()
+    syncer: Syncer = Syncer()
+    scheduler: Scheduler = Scheduler()
+    directory_service: DirectoryService = DirectoryService()
+    network: Network = Network()
+
+
+class SlurmClusterStatus(Struct, frozen=True, gc=False, rename="camel"):
+    """What became of it."""
+
+    observed_generation: int = 0
+    slurm_version: Annotated[str, Meta(max_length=64)] = ""
+    config_wanted: Annotated[str, Meta(max_length=64)] = ""
+    """Hash of the configuration that should be in force."""
+    config_applied: Annotated[str, Meta(max_length=64)] = ""
+    """Hash of the configuration that Slurm runs with."""
+    node_sets: int = 0
+    nodes_desired: int = 0
+    nodes_ready: int = 0
+    conditions: Annotated[tuple[Condition, ...], keyed("type"), Meta(max_length=16)] = ()
+
+
+SLURMCLUSTER: Final = Kind(
+    "SlurmCluster",
+    group=GROUP,
+    plural="slurmclusters",
+    description="A Slurm cluster: controller, accounting, login and compute nodes.",
+    short_names=("slurm",),
+    categories=("sunk",),
+    stored=Version(
+        VERSION,
+        spec=SlurmClusterSpec,
+        status=SlurmClusterStatus,
+        columns=(
+            Column("Ready", ".status.conditions[?(@.type=='Ready')].status"),
+            Column("Nodes", ".status.nodesReady", type="integer"),
+            Column("Desired", ".status.nodesDesired", type="integer"),
+            Column("Config", ".status.conditions[?(@.type=='ConfigApplied')].status", priority=1),
+            Column("Message", ".status.conditions[?(@.type=='Ready')].message", priority=1),
+            AGE,
+        ),
+        rules=(
+            rule(
+                f"self.metadata.name.size() <= {LONGEST_NAME} && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
+                f"the name is the cluster's name in Slurm: a DNS label that begins with a letter, of at most {LONGEST_NAME} characters",
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,144 @@
+"""What people see of a SlurmCluster: which of its parts are there."""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from sunk.kube.resource import Metadata, Record
+from sunk.model.cluster.kind import SlurmClusterSpec, SlurmClusterStatus
+from sunk.model.nodeset import Condition
+from sunk.operator.nodeset.resources import NodeSet
+
+READY: Final = "Ready"
+CONFIG_APPLIED: Final = "ConfigApplied"
+_LONGEST: Final = 1000
+
+
+class WorkloadStatus(Struct, frozen=True, gc=False, rename="camel"):
+    observed_generation: int = 0
+    replicas: int = 0
+    ready_replicas: int = 0
+    updated_replicas: int = 0
+
+
+class WorkloadSpec(Struct, frozen=True, gc=False):
+    replicas: int = 1
+
+
+class Workload(Record, frozen=True, gc=False):
+    """A Deployment or a StatefulSet."""
+
+    spec: WorkloadSpec = WorkloadSpec()
+    status: WorkloadStatus = WorkloadStatus()
+
+    @property
+    def there(self) -> bool:
+        """All copies are ready, and made from what was last asked for."""
+        now = self.status
+        settled = now.observed_generation >= self.metadata.generation and now.updated_replicas >= self.spec.replicas
+        return settled and now.ready_replicas >= self.spec.replicas
+
+
+class Configuration(Struct, frozen=True):
+    """How far the configuration has come: hash wanted, hash in force, and what stands between them."""
+
+    wanted: str = ""
+    applied: str = ""
+    reason: str = "Waiting"
+    message: str = ""
+    final: bool = False
+    """Nothing will come of it before somebody changes something."""
+
+
+class Sight(Struct, frozen=True):
+    """Everything that a status is made of. With a `problem` nothing of the spec could be acted upon."""
+
+    workloads: dict[str, Workload]
+    """By what they are called behind the name of the cluster: controller, login, …"""
+    node_sets: Sequence[NodeSet]
+    configuration: Configuration
+    problem: str = ""
+    version: str = ""
+
+
+Said = tuple[str, bool, str, str]
+
+
+def status(meta: Metadata, spec: SlurmClusterSpec, *, before: SlurmClusterStatus, sight: Sight) -> SlurmClusterStatus:
+    said = list(_said(spec, sight))
+    lacking = [f"{kind}: {message}" for kind, holds, _, message in said if not holds]
+    ready: Said = (
+        (READY, False, "Refused", sight.problem)
+        if sight.problem
+        else (READY, not lacking, "Lacking" if lacking else "Available", "; ".join(lacking) or "all of it is there")
+    )
+    return SlurmClusterStatus(
+        observed_generation=meta.generation,
+        slurm_version=sight.version or before.slurm_version,
+        config_wanted=sight.configuration.wanted or before.config_wanted,
+        config_applied=sight.configuration.applied or before.config_applied,
+        node_sets=len(sight.node_sets),
+        nodes_desired=sum(one.status.desired_number_scheduled for one in sight.node_sets),
+        nodes_ready=sum(one.status.number_ready for one in sight.node_sets),
+        conditions=tuple(_conditions(meta, before=before, said=[ready, *said])),
+    )
+
+
+def _said(spec: SlurmClusterSpec, sight: Sight) -> Iterable[Said]:
+    yield _part(sight, "ControllerAvailable", ("controller",) if spec.controller.replicas else ())
+    ours = spec.accounting.enabled and not spec.accounting.remote_host
+    own = ours and not spec.accounting.external.host
+    yield _part(sight, "AccountingAvailable", (*(("mysql",) if own else ()), *(("accounting",) if ours else ())))
+    yield _part(sight, "LoginAvailable", ("login",) if spec.login.enabled and spec.login.replicas else ())
+    yield _node_sets(sight)
+    yield _configuration(sight.configuration)
+
+
+def _part(sight: Sight, kind: str, wanted: tuple[str, ...]) -> Said:
+    if not wanted:
+        return kind, True, "NotWanted", "it is switched off, or somebody else's"
+    missing = [one for one in wanted if one not in sight.workloads]
+    if missing:
+        return kind, False, "NotMade", f"{', '.join(missing)} is still to be made"
+    late = [_words(one, sight.workloads[one]) for one in wanted if not sight.workloads[one].there]
+    return (kind, False, "NotReady", ", ".join(late)) if late else (kind, True, "Ready", f"{', '.join(wanted)}: ready")
+
+
+def _words(name: str, workload: Workload) -> str:
+    return f"{workload.status.ready_replicas} of {workload.spec.replicas} {name} are ready"
+
+
+def _node_sets(sight: Sight) -> Said:
+    kind = "NodeSetsAvailable"
+    late = [one for one in sight.node_sets if _lacks(one)]
+    if late:
+        told = ", ".join(f"{one.metadata.name}: {_nodes(one)}" for one in late)
+        return kind, False, "NodesMissing", told
+    return kind, True, "Ready", f"{len(sight.node_sets)} NodeSets have their nodes"
+
+
+def _lacks(one: NodeSet) -> bool:
+    seen = one.status.observed_generation >= one.metadata.generation
+    return not seen or one.status.number_ready < one.status.desired_number_scheduled
+
+
+def _nodes(one: NodeSet) -> str:
+    told = next((each.message for each in one.status.conditions if each.type == READY and each.status != "True"), "")
+    return told or f"{one.status.number_ready} of {one.status.desired_number_scheduled} nodes are ready"
+
+
+def _configuration(found: Configuration) -> Said:
+    if found.wanted and found.wanted == found.applied:
+        return CONFIG_APPLIED, True, "Applied", "Slurm runs with it"
+    return CONFIG_APPLIED, False, found.reason, found.message or "not in force yet"
+
+
+def _conditions(meta: Metadata, *, before: SlurmClusterStatus, said: Sequence[Said]) -> Iterable[Condition]:
+    now = datetime.now(UTC).replace(microsecond=0)
+    for kind, holds, reason, message in said:
+        told: Literal["True", "False"] = "True" if holds else "False"
+        old = next((one for one in before.conditions if one.type == kind), None)
+        since = old.last_transition_time if old is not None and old.status == told else now
+        yield Condition(kind, told, since, reason, message[:_LONGEST], meta.generation)

@@ -1,0 +1,180 @@
+"""The SlurmCluster controller: one object becomes a Slurm cluster, and is kept one.
+
+A reconcile builds everything anew from the spec (`view` and the builders, which do no I/O), and applies it. What
+differs from other operators is the configuration. A mistake in slurm.conf would cost the whole cluster at its next
+start, so new files are first tried by the very daemon that would read them (`trial`). Until it has said yes nothing of
+the new spec is applied; if it says no, its words are the condition, and the cluster stays as it was.
+
+Then Slurm is told, and asked whether it runs with them. That takes an errand too: the operator never talks to Slurm.
+
+A SlurmCluster that is deleted goes after its NodeSets, whose nodes leave when their jobs have ended. Claims and Secrets
+stay.
+"""
+
+import logging
+from typing import Any, Final
+
+from msgspec import to_builtins
+
+from sunk.kube.client import Scope
+from sunk.kube.collection import Collection
+from sunk.kube.controller import Controller, Effort, Requeue, Source, itself, owner
+from sunk.kube.core import PODS, Pod
+from sunk.kube.events import Recorder, about
+from sunk.kube.patch import Merge
+from sunk.kube.resource import Key, Record
+from sunk.model import names
+from sunk.model.cluster.kind import SLURMCLUSTER
+from sunk.model.refusal import Refusal
+from sunk.operator.nodeset.resources import NODESETS, NodeSet
+from sunk.operator.part import Part, Setting
+from sunk.operator.scoped import Scoped
+from sunk.operator.slurmcluster import keys
+from sunk.operator.slurmcluster.applying import DEPLOYMENTS, STATEFULSETS, apply, prune
+from sunk.operator.slurmcluster.availability import Configuration, Sight, Workload, status
+from sunk.operator.slurmcluster.conf import configuration
+from sunk.operator.slurmcluster.enforcing import Enforcing
+from sunk.operator.slurmcluster.errand import ERRAND, Errands, by_cluster
+from sunk.operator.slurmcluster.mark import marked
+from sunk.operator.slurmcluster.metadata import CONFIGURATION, labels
+from sunk.operator.slurmcluster.objects import objects
+from sunk.operator.slurmcluster.removal import Removal
+from sunk.operator.slurmcluster.resources import SLURMCLUSTERS, SlurmCluster
+from sunk.operator.slurmcluster.secrets import Incomplete, ensure
+from sunk.operator.slurmcluster.view import Cluster, view
+
+log = logging.getLogger(__name__)
+
+SOON: Final = 5.0
+LATER: Final = 30.0
+_OURS: Final = f"{names.MANAGED_BY}=sunk"
+
+
+def slurmclusters(setting: Setting) -> Part:
+    """Build the part of the operator that looks after SlurmClusters."""
+    clusters = Scoped(setting, SLURMCLUSTERS)
+    deployments = Scoped(setting, DEPLOYMENTS, labels=_OURS, indexes={"owner": _owner})
+    statefulsets = Scoped(setting, STATEFULSETS, labels=_OURS, indexes={"owner": _owner})
+    sets = Scoped(setting, NODESETS, indexes={"owner": _owner})
+    errands: Collection[Pod] = Collection(setting.client, PODS, Scope(labels=ERRAND), indexes={"cluster": by_cluster})
+    keeper = Keeper(setting, clusters=clusters, workloads=(deployments, statefulsets), sets=sets, errands=errands)
+    of_cluster = owner(SLURMCLUSTER.name)
+    sources: list[Source[Any, Key]] = [Source(one.store, itself) for one in clusters.collections]
+    for owned in (deployments, statefulsets, sets):
+        sources += [Source(one.store, of_cluster) for one in owned.collections]
+    sources.append(Source(errands.store, of_cluster))
+    effort = Effort(workers=setting.workers, patience=120.0)
+    controller: Controller[Key] = Controller("slurmclusters", keeper.reconcile, sources=sources, effort=effort)
+    parts = (clusters, deployments, statefulsets, sets)
+    follows: tuple[Collection[Any], ...] = (errands, *(each for one in parts for each in one.collections))
+    return Part("slurmclusters", follows=follows, controllers=(controller,))
+
+
+class Keeper:
+    """Brings one SlurmCluster at a time to what it should be."""
+
+    def __init__(
+        self,
+        setting: Setting,
+        *,
+        clusters: Scoped[SlurmCluster],
+        workloads: tuple[Scoped[Workload], ...],
+        sets: Scoped[NodeSet],
+        errands: Collection[Pod],
+    ) -> None:
+        self._client = setting.client
+        self._recorder: Recorder = setting.recorder
+        self._clusters = clusters
+        self._workloads = workloads
+        self._sets = sets
+        self._enforcing = Enforcing(setting.client, Errands(errands))
+        self._removal = Removal(setting, clusters=clusters, sets=sets)
+
+    async def reconcile(self, key: Key) -> Requeue | None:
+        found = self._clusters.get(key)
+        if found is None:
+            return None
+        if found.metadata.deletion_timestamp is not None:
+            return await self._removal.go_on(found)
+        found = await self._removal.guarded(found)
+        try:
+            cluster = view(found.spec, name=key.name, namespace=key.namespace, uid=found.metadata.uid)
+            files, wanted = marked(configuration(cluster))
+            everything = objects(cluster, files=files)
+        except Refusal as wrong:
+            return await self._refused(found, str(wrong))
+        return await self._built(found, cluster, files=files, wanted=wanted, everything=everything)
+
+    async def _built(
+        self,
+        found: SlurmCluster,
+        cluster: Cluster,
+        *,
+        files: dict[str, str],
+        wanted: str,
+        everything: tuple[dict[str, Any], ...],
+    ) -> Requeue | None:
+        try:
+            for one in keys.needed(cluster):
+                await ensure(self._client, one, namespace=cluster.namespace, labels=labels(cluster, CONFIGURATION))
+        except Incomplete as lacking:
+            return await self._refused(found, str(lacking))
+        judged = await self._enforcing.judged(cluster, files, wanted)
+        if judged is None:
+            await apply(self._client, everything)
+            await prune(self._client, everything, namespace=cluster.namespace, cluster=cluster.name, uid=cluster.uid)
+            judged = await self._enforcing.enforced(
+                cluster, wanted, known=found.status.config_applied, up=self._is_up(found)
+            )
+        self._told(found, judged)
+        await self._seen(found, judged)
+        return None if judged.wanted == judged.applied else Requeue(after=LATER if judged.final else SOON)
+
+    def _is_up(self, found: SlurmCluster) -> bool:
+        controller = self._parts(found).get("controller")
+        return controller is not None and controller.status.ready_replicas > 0
+
+    def _parts(self, found: SlurmCluster) -> dict[str, Workload]:
+        prefix = f"{found.metadata.name}-"
+        owned = (one for scoped in self._workloads for one in scoped.by("owner", found.metadata.uid))
+        return {one.metadata.name.removeprefix(prefix): one for one in owned}
+
+    async def _refused(self, found: SlurmCluster, problem: str) -> Requeue:
+        """Say what is wrong, and leave everything as it is."""
+        self._warn(found, "Refused", problem)
+        configuration = Configuration(wanted="", applied=found.status.config_applied, reason="Refused", message=problem)
+        await self._seen(found, configuration, problem=problem)
+        return Requeue(after=LATER)
+
+    def _told(self, found: SlurmCluster, judged: Configuration) -> None:
+        if judged.final and judged.wanted != judged.applied:
+            self._warn(found, judged.reason, judged.message)
+        elif judged.applied == judged.wanted != found.status.config_applied:
+            regarding = about(found, kind=SLURMCLUSTER.name, api_version=SLURMCLUSTER.api_version)
+            self._recorder.tell(
+                regarding, "Configured", f"Slurm runs with configuration {judged.wanted}", action="Configure"
+            )
+
+    def _warn(self, found: SlurmCluster, reason: str, text: str) -> None:
+        regarding = about(found, kind=SLURMCLUSTER.name, api_version=SLURMCLUSTER.api_version)
+        # As a note and not as a value in one: what is wrong now must not be counted to what was wrong a minute ago.
+        self._recorder.warn(regarding, reason, text, action="Build")
+
+    async def _seen(self, found: SlurmCluster, judged: Configuration, *, problem: str = "") -> None:
+        sight = Sight(
+            workloads=self._parts(found),
+            node_sets=self._sets.by("owner", found.metadata.uid),
+            configuration=judged,
+            problem=problem,
+        )
+        wanted = status(found.metadata, found.spec, before=found.status, sight=sight)
+        if wanted != found.status:
+            patch = Merge({"status": to_builtins(wanted)})
+            await self._clusters.of(found.key).patch(found.key, patch, status=True)
+
+
+def _owner(record: Record) -> tuple[str, ...]:
+    for reference in record.metadata.owner_references:
+        if reference.controller and reference.kind == SLURMCLUSTER.name:
+            return (reference.uid,)
+    return ()

@@ -1,0 +1,82 @@
+"""Errands: Pods that run one command in the image of Slurm, say how it went, and are gone.
+
+The operator never talks to Slurm. Where Slurm itself must judge (is this configuration good?) or be told (read it
+anew), a Pod with Slurm's own programs and key does it; the last words of its container say what came of it. An errand
+is named after what it is about, so a restarted operator finds the answer of one that it sent before.
+"""
+
+from typing import Any, Final
+
+from msgspec import Struct
+
+from sunk.kube.client import Deletion, Preconditions
+from sunk.kube.collection import Collection
+from sunk.kube.core import Pod
+from sunk.kube.errors import AlreadyExists, NotFound
+from sunk.kube.resource import Key
+from sunk.model import names
+
+ERRAND: Final = f"{names.GROUP}/errand"
+"""Label of the Pods; its value is the cluster."""
+DEADLINE: Final = 180
+
+
+class Answer(Struct, frozen=True):
+    """What came of an errand: nothing yet, or well done, or not, and its last words."""
+
+    done: bool
+    well: bool = False
+    words: str = ""
+
+
+NOT_YET: Final = Answer(done=False)
+
+
+class Errands:
+    def __init__(self, pods: Collection[Pod]) -> None:
+        self._pods = pods
+
+    async def ask(self, body: dict[str, Any]) -> Answer:
+        """Send the errand unless it is on its way, and give its answer if there is one."""
+        key = Key(body["metadata"]["namespace"], body["metadata"]["name"])
+        found = self._pods.store.get(key)
+        if found is None:
+            try:
+                await self._pods.create(key, body)
+            except AlreadyExists:
+                return NOT_YET
+            return NOT_YET
+        return answer(found)
+
+    async def forget(self, namespace: str, *, cluster: str, keep: str = "") -> None:
+        """Take away the errands of a cluster that nobody waits for any more."""
+        for pod in self._pods.store.by("cluster", f"{namespace}/{cluster}"):
+            if pod.metadata.name != keep and pod.metadata.deletion_timestamp is None:
+                at = Preconditions(uid=pod.metadata.uid)
+                try:
+                    await self._pods.delete(pod.key, Deletion(preconditions=at, grace_period_seconds=0))
+                except NotFound:
+                    continue
+
+
+def answer(pod: Pod) -> Answer:
+    match pod.status.phase:
+        case "Succeeded":
+            return Answer(done=True, well=True, words=_last_words(pod))
+        case "Failed":
+            told = _last_words(pod) or pod.status.message or pod.status.reason or "it gave no reason"
+            return Answer(done=True, words=told)
+    return NOT_YET
+
+
+def _last_words(pod: Pod) -> str:
+    for container in pod.status.container_statuses:
+        if container.state.terminated is not None:
+            return container.state.terminated.message.strip()
+    return ""
+
+
+def by_cluster(pod: Pod) -> tuple[str, ...]:
+    """An index of errands: whose they are."""
+    cluster = pod.metadata.labels.get(ERRAND)
+    return (f"{pod.metadata.namespace}/{cluster}",) if cluster else ()

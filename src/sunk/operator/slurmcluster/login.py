@@ -1,0 +1,80 @@
+"""Login Pods: sshd, and sackd, which brings the configuration and speaks for whoever is logged in."""
+
+from typing import Final
+
+from sunk.operator.slurmcluster import keys, pods
+from sunk.operator.slurmcluster.conf import CONTROLLER_PORT, ETC
+from sunk.operator.slurmcluster.metadata import LOGIN, metadata, selector
+from sunk.operator.slurmcluster.pods import Object
+from sunk.operator.slurmcluster.view import Cluster
+
+NAME: Final = "sshd"
+SSH_PORT: Final = 22
+# Before sackd has its socket every command of Slurm fails.
+_READY: Final = f"test -S /run/slurm/sack.socket && exec 3<> /dev/tcp/127.0.0.1/{SSH_PORT}"
+PUBLIC: Final = {"service.beta.kubernetes.io/coreweave-load-balancer-type": "public"}
+
+
+def objects(cluster: Cluster) -> tuple[Object, ...]:
+    return (_service(cluster), _stateful_set(cluster)) if cluster.spec.login.enabled else ()
+
+
+def _service(cluster: Cluster) -> Object:
+    wanted = cluster.spec.login.service
+    annotations = (PUBLIC if wanted.expose_public_ip else {}) | wanted.annotations
+    spec = pods.service(cluster, LOGIN, port=SSH_PORT, name="ssh") | {"type": wanted.type}
+    # Only Services that are reached from outside have it.
+    spec |= {"externalTrafficPolicy": wanted.external_traffic_policy} if wanted.type != "ClusterIP" else {}
+    meta = metadata(cluster, LOGIN, annotations=annotations)
+    return {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec}
+
+
+def _stateful_set(cluster: Cluster) -> Object:
+    wanted = cluster.spec.login
+    volumes, _ = pods.claims(cluster.spec.compute.mounts)
+    body = pods.Body(
+        containers=[_container(cluster), *pods.plain(wanted.containers)],
+        volumes=[pods.secret("key", secret=keys.auth(cluster)), *volumes, *pods.plain(wanted.volumes)],
+        security=pods.as_root(),
+        grace=wanted.termination_grace_period_seconds,
+        priority=wanted.priority_class_name,
+        annotations=wanted.annotations,
+    )
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": metadata(cluster, LOGIN),
+        "spec": {
+            "replicas": wanted.replicas,
+            "serviceName": cluster.named("login"),
+            "podManagementPolicy": "Parallel",
+            "updateStrategy": {"type": wanted.update_strategy},
+            "selector": {"matchLabels": selector(cluster, LOGIN)},
+            "template": pods.template(cluster, LOGIN, body),
+        },
+    }
+
+
+def _container(cluster: Cluster) -> Object:
+    wanted = cluster.spec.login
+    _, mounts = pods.claims(cluster.spec.compute.mounts)
+    ours = {
+        pods.STOP: pods.stop(wanted.termination_grace_period_seconds),
+        "SACKD_OPTIONS": f"--conf-server {cluster.named('controller')}:{CONTROLLER_PORT}",
+    }
+    return {
+        "name": NAME,
+        **pods.image(cluster, wanted.image),
+        "args": [NAME, "sackd"],
+        "env": pods.environment(ours, wanted.env),
+        "ports": [{"name": "ssh", "containerPort": SSH_PORT}],
+        # s6 starts sshd again beside the sessions of people; Kubernetes would end those with it, so it is asked for
+        # nothing but readiness.
+        "readinessProbe": {"exec": {"command": ["/bin/bash", "-c", _READY]}, "periodSeconds": 2, "timeoutSeconds": 5},
+        **pods.resources(wanted.resources),
+        "volumeMounts": [
+            {"name": "key", "mountPath": ETC, "readOnly": True},
+            *mounts,
+            *pods.plain(wanted.volume_mounts),
+        ],
+    }

@@ -1,0 +1,23 @@
+"""Which configuration Slurm runs with, readable from Slurm itself.
+
+The hash of the configuration stands in it, as a parameter that slurmctld does not know and keeps: `scontrol show
+config` shows it, so who asks slurmctld learns what it has really read, and not what lies in a file.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from sunk.operator.slurmcluster.conf import SLURM_CONF, fingerprint
+
+PARAMETER: Final = "sunk_config"
+_LINE: Final = "SlurmctldParameters="
+
+
+def marked(files: Mapping[str, str]) -> tuple[dict[str, str], str]:
+    """The files with their hash in them, and the hash."""
+    found = fingerprint(files)
+    lines = files[SLURM_CONF].splitlines()
+    # The last line of that name is the one that counts.
+    last = max(number for number, line in enumerate(lines) if line.startswith(_LINE))
+    lines[last] = f"{lines[last]},{PARAMETER}={found}"
+    return dict(files) | {SLURM_CONF: "".join(f"{line}\n" for line in lines)}, found

@@ -1,0 +1,154 @@
+"""What all Pods of a cluster have in common."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from sunk.model import names
+from sunk.model.cluster.parts import EnvironmentVariable, Image, Mount, Resources, given
+from sunk.model.refusal import Refusal
+from sunk.operator.slurmcluster.conf import SLURM_USER
+from sunk.operator.slurmcluster.metadata import Part, labels, selector
+from sunk.operator.slurmcluster.view import Cluster
+
+REGION: Final = "topology.kubernetes.io/region"
+STOP: Final = "SUNK_STOP_SECONDS"
+"""How long /init takes to end everything; it has to be done before Kubernetes kills."""
+
+Object = dict[str, Any]
+
+LOCKED: Final = {"key": names.LOCK, "operator": "Exists"}
+"""Or the controller of a job would be evicted from the Node on which the job starts."""
+UNPRIVILEGED: Final = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+
+
+class Body(Struct, frozen=True, kw_only=True):
+    """A Pod of the control plane, without what is the same for all of them."""
+
+    containers: Sequence[Object]
+    init: Sequence[Object] = ()
+    volumes: Sequence[Object] = ()
+    security: Mapping[str, Any]
+    grace: int
+    priority: str = ""
+    hostname: str = ""
+    annotations: Mapping[str, str] = {}
+
+
+def template(cluster: Cluster, part: Part, body: Body) -> Object:
+    """The Pod template of a part of the control plane."""
+    first = body.containers[0]["name"]
+    annotations = {"kubectl.kubernetes.io/default-container": first, **body.annotations}
+    spec: Object = {
+        "containers": list(body.containers),
+        "initContainers": list(body.init),
+        "volumes": list(body.volumes),
+        "securityContext": dict(body.security),
+        "terminationGracePeriodSeconds": body.grace,
+        "priorityClassName": body.priority,
+        "hostname": body.hostname,
+        "nodeSelector": _placed(cluster),
+        "tolerations": [LOCKED],
+    }
+    return {
+        "metadata": {"labels": labels(cluster, part), "annotations": annotations},
+        "spec": {word: value for word, value in spec.items() if value} | common(cluster),
+    }
+
+
+def common(cluster: Cluster) -> Object:
+    """What every Pod has, compute Pods too."""
+    secrets = [{"name": one.name} for one in cluster.spec.image_pull_secrets]
+    # Services called slurm-… would give every process variables called SLURM_…, which Slurm reads.
+    made: Object = {"enableServiceLinks": False, "automountServiceAccountToken": False}
+    return made | ({"imagePullSecrets": secrets} if secrets else {})
+
+
+def as_user(user: int, *, group: int = 0) -> Object:
+    """A Pod that runs without root, and whose volumes that user may read and write."""
+    return {
+        "runAsUser": user,
+        "runAsGroup": group or user,
+        "runAsNonRoot": True,
+        "fsGroup": group or user,
+        "fsGroupChangePolicy": "OnRootMismatch",
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+
+
+def as_root() -> Object:
+    """A Pod of root that can read the key of Slurm."""
+    return {"fsGroup": SLURM_USER, "fsGroupChangePolicy": "OnRootMismatch"}
+
+
+def image(cluster: Cluster, *choices: Image) -> Object:
+    """The first that says something decides, part by part; the image of the whole cluster comes last."""
+    all_ = (*choices, cluster.spec.image)
+    repository = next((one.repository or one.name for one in all_ if one.repository or one.name), "")
+    tag = next((one.tag for one in all_ if one.tag), "")
+    policy = next((one.pull_policy for one in all_ if one.pull_policy), "")
+    if not repository:
+        raise Refusal("image.repository is empty, and so is that of a part of the cluster. Say which image to run.")
+    # A digest says it all.
+    reference = repository if "@" in repository or not tag else f"{repository}:{tag}"
+    return {"image": reference} | ({"imagePullPolicy": policy} if policy else {})
+
+
+def resources(wanted: Resources) -> Object:
+    made = {"limits": given(wanted.limits), "requests": given(wanted.requests)}
+    texts = {word: {name: str(size) for name, size in amounts.items()} for word, amounts in made.items() if amounts}
+    return {"resources": texts} if texts else {}
+
+
+def environment(ours: Mapping[str, str], variables: Iterable[EnvironmentVariable] = ()) -> list[Object]:
+    made: list[Object] = [{"name": name, "value": value} for name, value in ours.items()]
+    for one in variables:
+        if one.value_from is not None:
+            made.append({"name": one.name, "valueFrom": one.value_from})
+        else:
+            made.append({"name": one.name, "value": one.value or ""})
+    return made
+
+
+def stop(grace: int, *, before: int = 0) -> str:
+    """Seconds for /init out of a grace period, of which a preStop hook takes some."""
+    return str(max(1, grace - before - 2))
+
+
+def claims(mounts: Sequence[Mount]) -> tuple[list[Object], list[Object]]:
+    """Volumes and mounts of the claims that login and compute Pods share. A claim may be mounted at several places."""
+    volumes = {one.pvc: f"claim-{index}" for index, one in enumerate({one.pvc: one for one in mounts}.values())}
+    places = []
+    for one in mounts:
+        place: Object = {"name": volumes[one.pvc], "mountPath": one.name}
+        place |= {"readOnly": True} if one.read_only else {}
+        places.append(place | ({"subPath": one.sub_path} if one.sub_path else {}))
+    named = [{"name": name, "persistentVolumeClaim": {"claimName": claim}} for claim, name in volumes.items()]
+    return named, places
+
+
+def plain(objects: Iterable[Raw]) -> list[Object]:
+    """What people wrote for Kubernetes, as it is."""
+    return [msgspec.json.decode(one) for one in objects]
+
+
+def secret(name: str, *, secret: str, items: Mapping[str, str] | None = None) -> Object:
+    """A volume with a Secret that only the Pod's fsGroup may read: Slurm refuses keys that others can read."""
+    chosen = {"items": [{"key": key, "path": path} for key, path in items.items()]} if items else {}
+    return {"name": name, "secret": {"secretName": secret, "defaultMode": 0o440} | chosen}
+
+
+def tcp(port: int, **times: int) -> Object:
+    return {"tcpSocket": {"port": port}} | times
+
+
+def service(cluster: Cluster, part: Part, *, port: int, name: str) -> Object:
+    """The spec of a Service inside the cluster."""
+    return {"selector": selector(cluster, part), "ports": [{"name": name, "port": port, "targetPort": port}]}
+
+
+def _placed(cluster: Cluster) -> dict[str, str]:
+    placement = cluster.spec.node_selector
+    return ({REGION: placement.region} if placement.region else {}) | placement.labels

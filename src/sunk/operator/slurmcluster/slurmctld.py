@@ -1,0 +1,134 @@
+"""slurmctld: one Pod, whose state outlives it on a claim."""
+
+from typing import Any, Final
+
+from sunk.operator.slurmcluster import keys, pods
+from sunk.operator.slurmcluster.conf import ACCOUNTING_PORT, CONTROLLER_PORT, ETC, JWT_KEY, STATE, restart_fingerprint
+from sunk.operator.slurmcluster.metadata import CONFIG_HASH, CONTROLLER, metadata, selector
+from sunk.operator.slurmcluster.pods import Object
+from sunk.operator.slurmcluster.view import Cluster
+
+NAME: Final = "slurmctld"
+_KNOWN: Final = f"{STATE}/assoc_mgr_state"
+# With limits enforced slurmctld does not start before it has heard once from slurmdbd what they are. From then on it
+# knows them from its own state, and a slurmdbd that is away holds up nothing.
+_AWAIT_ACCOUNTING: Final = f"""\
+until [ -s {_KNOWN} ] || (exec 3<> "/dev/tcp/$HOST/$PORT") 2> /dev/null; do
+    ((tries++ % 15)) || echo "waiting for slurmdbd at $HOST:$PORT, which this cluster has not heard from yet"
+    sleep 1
+done
+"""
+
+
+def objects(cluster: Cluster) -> tuple[Object, ...]:
+    return (*_claim(cluster), _service(cluster), _deployment(cluster))
+
+
+def claim(cluster: Cluster) -> str:
+    return cluster.spec.controller.state.existing_claim or cluster.named("controller-state")
+
+
+def _claim(cluster: Cluster) -> tuple[Object, ...]:
+    state = cluster.spec.controller.state
+    if state.existing_claim:
+        return ()
+    spec: dict[str, Any] = {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": str(state.size)}},
+    }
+    # Null is for Kubernetes to fill; an empty text means: no class at all.
+    spec |= {"storageClassName": state.storage_class_name} if state.storage_class_name is not None else {}
+    meta = metadata(cluster, CONTROLLER, name="controller-state", owned=False)
+    return ({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec},)
+
+
+def _service(cluster: Cluster) -> Object:
+    # With an address of its own: names of Pods that went are remembered by resolvers for up to half a minute, and
+    # nodes that do not reach slurmctld for that long are down. Readiness does not count, since a slurmctld that is too
+    # busy to answer a ping must not be cut off from the answers it waits for.
+    spec = pods.service(cluster, CONTROLLER, port=CONTROLLER_PORT, name=NAME) | {"publishNotReadyAddresses": True}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata(cluster, CONTROLLER), "spec": spec}
+
+
+def _deployment(cluster: Cluster) -> Object:
+    wanted = cluster.spec.controller
+    body = pods.Body(
+        containers=[_container(cluster), *pods.plain(wanted.containers)],
+        init=_init(cluster),
+        volumes=[_etc(cluster), _state(cluster), *pods.plain(wanted.volumes)],
+        security=pods.as_user(wanted.security_context.run_as_user, group=wanted.security_context.run_as_group),
+        grace=wanted.termination_grace_period_seconds,
+        priority=wanted.priority_class_name,
+        # slurmctld looks for itself in SlurmctldHost by this name.
+        hostname=cluster.named("controller"),
+        annotations={**wanted.annotations, CONFIG_HASH: restart_fingerprint(cluster)},
+    )
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": metadata(cluster, CONTROLLER),
+        "spec": {
+            "replicas": wanted.replicas,
+            # Two at once would write to one state.
+            "strategy": {"type": "Recreate"},
+            "selector": {"matchLabels": selector(cluster, CONTROLLER)},
+            "template": pods.template(cluster, CONTROLLER, body),
+        },
+    }
+
+
+def _container(cluster: Cluster) -> Object:
+    wanted = cluster.spec.controller
+    answers = {"exec": {"command": ["scontrol", "ping"]}}
+    return {
+        "name": NAME,
+        **pods.image(cluster, wanted.image),
+        "args": [NAME],
+        "env": pods.environment({pods.STOP: pods.stop(wanted.termination_grace_period_seconds)}),
+        "ports": [{"name": NAME, "containerPort": CONTROLLER_PORT}],
+        # Half an hour: it may have tens of thousands of jobs to read.
+        "startupProbe": answers | {"periodSeconds": 1, "timeoutSeconds": 10, "failureThreshold": 1800},
+        "readinessProbe": answers | {"periodSeconds": 5, "timeoutSeconds": 10},
+        # A slurmctld that is busy answers late, and killing it would only add to its work.
+        "livenessProbe": pods.tcp(CONTROLLER_PORT, periodSeconds=10, timeoutSeconds=10, failureThreshold=6),
+        **pods.resources(wanted.resources),
+        "securityContext": pods.UNPRIVILEGED,
+        "volumeMounts": [{"name": "etc", "mountPath": ETC, "readOnly": True}, {"name": "state", "mountPath": STATE}],
+    }
+
+
+def _init(cluster: Cluster) -> list[Object]:
+    accounting = cluster.spec.accounting
+    if not (accounting.enabled and accounting.enforce):
+        return []
+    host = accounting.remote_host or cluster.named("accounting")
+    port = accounting.remote_port if accounting.remote_host else ACCOUNTING_PORT
+    made: Object = {
+        "name": "await-accounting",
+        **pods.image(cluster, cluster.spec.controller.image),
+        "command": ["/bin/bash", "-c", _AWAIT_ACCOUNTING],
+        "env": pods.environment({"HOST": host, "PORT": str(port)}),
+        "securityContext": pods.UNPRIVILEGED,
+        "volumeMounts": [{"name": "state", "mountPath": STATE, "readOnly": True}],
+    }
+    return [made]
+
+
+def _etc(cluster: Cluster) -> Object:
+    """Files of people first: where two have the same name the later one counts."""
+    sources: list[Object] = []
+    if theirs := cluster.spec.slurm_config.slurm_ctld.etc_config_map:
+        sources.append({"configMap": {"name": theirs}})
+    sources.append({"configMap": {"name": cluster.named("slurm-conf")}})
+    sources.append(_key(keys.auth(cluster), keys.SLURM_KEY))
+    if cluster.spec.rest.enabled:
+        sources.append(_key(keys.jwt(cluster), JWT_KEY))
+    return {"name": "etc", "projected": {"sources": sources}}
+
+
+def _key(secret: str, key: str) -> Object:
+    return {"secret": {"name": secret, "items": [{"key": key, "path": key, "mode": 0o440}]}}
+
+
+def _state(cluster: Cluster) -> Object:
+    return {"name": "state", "persistentVolumeClaim": {"claimName": claim(cluster)}}

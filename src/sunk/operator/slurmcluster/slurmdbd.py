@@ -1,0 +1,154 @@
+"""slurmdbd: between slurmctld and the database, if accounting is on and not somebody else's."""
+
+from typing import Final
+
+from sunk.operator.slurmcluster import keys, pods
+from sunk.operator.slurmcluster.conf import ACCOUNTING_PORT, ETC, JWT_KEY, SLURM_USER, fingerprint
+from sunk.operator.slurmcluster.database import DATABASE_PORT
+from sunk.operator.slurmcluster.lines import overridden, owned, pairs, word
+from sunk.operator.slurmcluster.metadata import ACCOUNTING, CONFIG_HASH, metadata, selector
+from sunk.operator.slurmcluster.pods import Object
+from sunk.operator.slurmcluster.view import Cluster
+
+NAME: Final = "slurmdbd"
+FILE: Final = "slurmdbd.conf"
+_TEMPLATE: Final = "/etc/sunk/slurmdbd"
+_SECRET: Final = "/etc/sunk/secret"  # noqa: S105 - a folder
+_KEYS: Final = "/etc/sunk/keys"
+_AT: Final = "accounting.extraConfig"
+_OURS: Final = ("authtype", "dbdhost", "dbdaddr", "dbdport", "slurmuser", "authalttypes", "authaltparameters")
+_STORAGE: Final = ("storagetype", "storagehost", "storageport", "storageuser", "storagepass", "storageloc")
+FORBIDDEN: Final = dict.fromkeys((*_OURS, *_STORAGE), "it follows from accounting in the values")
+
+# slurmdbd reads its password from its file alone, which must be its own and nobody else's to read: no volume of
+# Kubernetes is, so the file is written here. Slurm takes \# for # and has no word for a quote.
+_BEGIN: Final = f"""\
+set -eu
+password=$(< {_SECRET}/{keys.PASSWORD})
+case $password in
+    *[[:cntrl:]\\"\\\\]*)
+        echo "The password of the database has a quote, a backslash or a control character, which Slurm cannot read." >&2
+        exit 2 ;;
+esac
+umask 077
+{{ cat {_TEMPLATE}/{FILE}; printf 'StoragePass="%s"\\n' "${{password//\\#/\\\\#}}"; }} > {ETC}/{FILE}
+ln -sf {_KEYS}/* {ETC}/
+until (exec 3<> "/dev/tcp/$HOST/$PORT") 2> /dev/null; do
+    echo "waiting for the database at $HOST:$PORT"
+    sleep 2
+done
+exec /init slurmdbd
+"""
+
+
+def objects(cluster: Cluster) -> tuple[Object, ...]:
+    if not keys.serves_accounting(cluster):
+        return ()
+    return (_config_map(cluster), _service(cluster), _deployment(cluster))
+
+
+def slurmdbd_conf(cluster: Cluster) -> str:
+    """Without the password."""
+    external, (host, port) = cluster.spec.accounting.external, _database(cluster)
+    name, jwt = cluster.named("accounting"), cluster.spec.rest.enabled
+    settings: dict[str, str | int] = {
+        "AuthType": "auth/slurm",
+        "AuthAltTypes": "auth/jwt" if jwt else "",
+        "AuthAltParameters": f"jwt_key={ETC}/{JWT_KEY}" if jwt else "",
+        "DbdHost": name,
+        "DbdAddr": name,
+        "DbdPort": ACCOUNTING_PORT,
+        "SlurmUser": "slurm",
+        "PidFile": "/run/slurmdbd/slurmdbd.pid",
+        "StorageType": "accounting_storage/mysql",
+        "StorageHost": host,
+        "StoragePort": port,
+        "StorageUser": word(external.user, at="accounting.external.user"),
+        "StorageLoc": word(external.database, at="accounting.external.database"),
+    }
+    extra = owned(cluster.spec.accounting.extra_config, at=_AT, forbidden=FORBIDDEN)
+    theirs = overridden(extra)
+    ours = {key: value for key, value in settings.items() if value != "" and key.lower() not in theirs}
+    return "".join(f"{line}\n" for line in (*pairs(ours), *extra))
+
+
+def _database(cluster: Cluster) -> tuple[str, int]:
+    external = cluster.spec.accounting.external
+    if keys.serves_database(cluster):
+        return cluster.named("mysql"), DATABASE_PORT
+    return word(external.host, at="accounting.external.host"), external.port
+
+
+def _config_map(cluster: Cluster) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": metadata(cluster, ACCOUNTING, name="slurmdbd-conf"),
+        "data": {FILE: slurmdbd_conf(cluster)},
+    }
+
+
+def _service(cluster: Cluster) -> Object:
+    spec = pods.service(cluster, ACCOUNTING, port=ACCOUNTING_PORT, name=NAME)
+    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata(cluster, ACCOUNTING), "spec": spec}
+
+
+def _deployment(cluster: Cluster) -> Object:
+    wanted = cluster.spec.accounting
+    body = pods.Body(
+        containers=[_container(cluster)],
+        volumes=_volumes(cluster),
+        security=pods.as_user(SLURM_USER),
+        grace=wanted.termination_grace_period_seconds,
+        priority=wanted.priority_class_name,
+        # slurmdbd looks for itself in DbdHost by this name.
+        hostname=cluster.named("accounting"),
+        annotations={CONFIG_HASH: fingerprint({FILE: slurmdbd_conf(cluster)})},
+    )
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": metadata(cluster, ACCOUNTING),
+        "spec": {
+            "replicas": 1,
+            "strategy": {"type": "Recreate"},
+            "selector": {"matchLabels": selector(cluster, ACCOUNTING)},
+            "template": pods.template(cluster, ACCOUNTING, body),
+        },
+    }
+
+
+def _container(cluster: Cluster) -> Object:
+    wanted = cluster.spec.accounting
+    host, port = _database(cluster)
+    places = {"etc": ETC, "template": _TEMPLATE, "password": _SECRET, "keys": _KEYS}
+    ours = {pods.STOP: pods.stop(wanted.termination_grace_period_seconds), "HOST": host, "PORT": str(port)}
+    return {
+        "name": NAME,
+        **pods.image(cluster, wanted.image),
+        "command": ["/bin/bash", "-c", _BEGIN],
+        "env": pods.environment(ours),
+        "ports": [{"name": NAME, "containerPort": ACCOUNTING_PORT}],
+        # It listens when the database has let it in. A first start makes tables, an upgrade may convert them for long.
+        "startupProbe": pods.tcp(ACCOUNTING_PORT, periodSeconds=1, failureThreshold=3600),
+        "readinessProbe": pods.tcp(ACCOUNTING_PORT, periodSeconds=5),
+        "livenessProbe": pods.tcp(ACCOUNTING_PORT, periodSeconds=10, timeoutSeconds=10, failureThreshold=6),
+        **pods.resources(wanted.resources),
+        "securityContext": pods.UNPRIVILEGED,
+        "volumeMounts": [
+            {"name": name, "mountPath": place} | ({} if name == "etc" else {"readOnly": True})
+            for name, place in places.items()
+        ],
+    }
+
+
+def _volumes(cluster: Cluster) -> list[Object]:
+    sources = [{"secret": {"name": keys.auth(cluster), "items": [{"key": keys.SLURM_KEY, "path": keys.SLURM_KEY}]}}]
+    if cluster.spec.rest.enabled:
+        sources.append({"secret": {"name": keys.jwt(cluster), "items": [{"key": JWT_KEY, "path": JWT_KEY}]}})
+    return [
+        {"name": "etc", "emptyDir": {}},
+        {"name": "template", "configMap": {"name": cluster.named("slurmdbd-conf")}},
+        pods.secret("password", secret=keys.database(cluster), items={keys.PASSWORD: keys.PASSWORD}),
+        {"name": "keys", "projected": {"defaultMode": 0o440, "sources": sources}},
+    ]

@@ -1,0 +1,146 @@
+"""A SlurmCluster as the builders see it: checked, its definitions composed, nothing left open.
+
+Builders are functions from this view to objects of Kubernetes or to texts. They read nothing else, so what a cluster
+becomes can be looked at without a cluster (`sunk render`).
+"""
+
+import re
+from typing import Any, Final, Literal
+
+import msgspec
+from msgspec import Struct, field
+
+from sunk.model.cluster.compute import Definition
+from sunk.model.cluster.kind import SlurmClusterSpec
+from sunk.model.cluster.parts import EnvironmentVariable, Image, Resources
+from sunk.model.layers.compose import compose
+from sunk.model.nodeset import LONGEST_PREFIX, DynamicFeature
+from sunk.model.refusal import Refusal
+
+_NAME: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_PATH: Final = re.compile(r"(?P<what>.*) - at `(?P<path>.*)`", re.DOTALL)
+SPECIAL: Final = frozenset({"all", "default"})
+"""Words that slurm.conf reads as something else where the name of a partition or a set of nodes stands."""
+
+
+class NodeDefinition(Struct, frozen=True, gc=False, rename="camel", kw_only=True, forbid_unknown_fields=True):
+    """An enabled definition with all that its layers gave it. The words are those of `model.cluster.compute`."""
+
+    name: str
+    enabled: bool = False
+    replicas: int | None = None
+    features: tuple[str, ...] = ()
+    static_features: tuple[str, ...] = ()
+    dynamic_features: dict[str, DynamicFeature] = field(default_factory=dict)
+    image: Image = Image()
+    env: tuple[EnvironmentVariable, ...] = ()
+    gres_gpu: str = ""
+    sku_cpu: int | None = None
+    resources: Resources = Resources()
+    affinity: dict[str, Any] = field(default_factory=dict)
+    tolerations: tuple[dict[str, Any], ...] = ()
+    sharing: Literal["open", "slurmOnly"] = "open"
+    partition_config: dict[str, int | str] = field(default_factory=dict)
+    pod_name_prefix: str = ""
+    naming: Literal["address", "ordinal"] = "address"
+    priority_class_name: str | None = None
+    security_context: dict[str, Any] | None = None
+    containers: tuple[dict[str, Any], ...] = ()
+    volumes: tuple[dict[str, Any], ...] = ()
+    volume_mounts: tuple[dict[str, Any], ...] = ()
+    labels: dict[str, str] = field(default_factory=dict)
+    annotations: dict[str, str] = field(default_factory=dict)
+    update_strategy: Literal["RollingUpdate", "OnDelete"] = "RollingUpdate"
+    max_unavailable: int | str | None = None
+    termination_grace_period_seconds: int = 30
+    host_network: bool = False
+
+    @property
+    def place(self) -> str:
+        """Where a person finds it."""
+        return f"compute.nodes.{self.name}"
+
+
+class Cluster(Struct, frozen=True):
+    """What one SlurmCluster asks for."""
+
+    name: str
+    namespace: str
+    uid: str
+    """Empty if there is no such object, as when it is only rendered."""
+    spec: SlurmClusterSpec
+    definitions: tuple[NodeDefinition, ...] = ()
+    """Those that are enabled, by name."""
+
+    def named(self, part: str) -> str:
+        """The name of an object of this cluster."""
+        return f"{self.name}-{part}"
+
+    def features(self, definition: NodeDefinition) -> tuple[str, ...]:
+        """Features of its nodes. The first is the name of its NodeSet, by which they find into its partition.
+
+        The name of the definition alone would not do: layers give features such as `cpu` or `h100` to many definitions.
+        """
+        own = self.named(definition.name)
+        return tuple(dict.fromkeys((own, *definition.features, *definition.static_features)))
+
+    def prefix(self, definition: NodeDefinition) -> str:
+        """What the names of Pods and Slurm nodes begin with."""
+        return definition.pod_name_prefix or self.named(definition.name)
+
+
+def view(spec: SlurmClusterSpec, *, name: str, namespace: str, uid: str = "") -> Cluster:
+    """The view of a SlurmCluster; what cannot become a cluster is refused, with its path in the values."""
+    nodes, layers = _plain(spec.compute.nodes), _plain(spec.compute.layers)
+    enabled = sorted(key for key, definition in spec.compute.nodes.items() if definition.enabled is True)
+    definitions = tuple(_definition(key, compose(key, nodes=nodes, shipped=layers).value) for key in enabled)
+    made = Cluster(name=name, namespace=namespace, uid=uid, spec=spec, definitions=definitions)
+    _check_replicas(spec)
+    _check_prefixes(made)
+    return made
+
+
+def _plain(definitions: dict[str, Definition]) -> dict[str, object]:
+    """As they were written: null stays, what was not said is not there."""
+    plain: dict[str, object] = msgspec.json.decode(msgspec.json.encode(definitions))
+    return plain
+
+
+def _definition(name: str, value: dict[str, Any]) -> NodeDefinition:
+    if not _NAME.fullmatch(name) or name in SPECIAL:
+        raise Refusal(
+            f"compute.nodes.{name}: a definition that is enabled is a partition and part of the names of Pods, so its "
+            f"name has small letters, digits and dashes, begins with a letter and is not {' or '.join(sorted(SPECIAL))}."
+        )
+    try:
+        return msgspec.convert(value | {"name": name}, NodeDefinition)
+    except msgspec.ValidationError as wrong:
+        raise Refusal(f"compute.nodes.{name}{_in_words(str(wrong))}") from wrong
+
+
+def _in_words(complaint: str) -> str:
+    found = _PATH.fullmatch(complaint)
+    return f"{found['path'].removeprefix('$')}: {found['what']}." if found else f": {complaint}."
+
+
+def _check_replicas(spec: SlurmClusterSpec) -> None:
+    if spec.controller.replicas > 1:
+        raise Refusal(
+            f"controller.replicas is {spec.controller.replicas}: it can be 0 or 1. Kubernetes starts another slurmctld "
+            "when one dies, and two would fight over the state."
+        )
+
+
+def _check_prefixes(cluster: Cluster) -> None:
+    """Nodes of two definitions must not be called alike, and their names have to fit."""
+    owners: dict[str, str] = {}
+    for one in cluster.definitions:
+        prefix = cluster.prefix(one)
+        if len(prefix) > LONGEST_PREFIX:
+            raise Refusal(
+                f"{one.place}: names of its nodes begin with {prefix}, which has {len(prefix)} characters and may have "
+                f"{LONGEST_PREFIX}. Set podNamePrefix to something shorter."
+            )
+        if prefix in owners:
+            raise Refusal(f"{one.place}.podNamePrefix: {prefix} is that of {owners[prefix]} too. Choose another.")
+        owners[prefix] = one.name
