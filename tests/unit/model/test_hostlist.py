@@ -108,10 +108,10 @@ def test_a_malformed_text_is_refused_with_the_place(text: str, what: str, where:
 
 def test_a_text_for_millions_of_names_is_refused_before_they_are_made() -> None:
     assert len(expand(f"a[1-{MAX_RANGE}]")) == MAX_RANGE
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(ValueError, match=f"more than {MAX_NAMES} names"):
         expand("a[1-9999]b[1-9999]c[1-9999]d[1-9999]")
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 5, "making them would take minutes"
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a,b", "a[1]", "a{1}", "a\n"])
@@ -145,9 +145,9 @@ def test_what_is_written_reads_back_as_it_was(many: list[str]) -> None:
 def test_five_thousand_names_take_no_time_to_speak_of() -> None:
     many = [f"gpu-{number:04d}" for number in range(5000)]
     scattered = many[::2] + many[1::2]
-    began = time.perf_counter()
+    began = time.process_time()
     assert compress(many) == "gpu-[0000-4999]"
     assert expand("gpu-[0000-4999]") == tuple(many)
     assert compress(scattered, sort=True) == "gpu-[0000-4999]"
     assert expand(compress(scattered)) == tuple(scattered)
-    assert time.perf_counter() - began < 0.5, "it takes 30 ms; no more than a busy machine makes of that"
+    assert time.process_time() - began < 5, "it takes 30 ms; comparing each with each would take minutes"

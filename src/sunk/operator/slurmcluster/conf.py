@@ -11,6 +11,7 @@ from hashlib import sha256
 from typing import Final
 
 from sunk.operator.slurmcluster import gres
+from sunk.operator.slurmcluster.leaving import leaving
 from sunk.operator.slurmcluster.lines import overridden, owned, pairs, word
 from sunk.operator.slurmcluster.partitions import partitions
 from sunk.operator.slurmcluster.scripts import EPILOG, PROLOG, TASK_PROLOG
@@ -49,9 +50,14 @@ RESTART: Final = ("SlurmctldPort", "AuthType", "CredType", "AuthAltTypes", "Auth
 Settings = dict[str, str | int]
 
 
-def configuration(cluster: Cluster) -> dict[str, str]:
-    """The files that slurmctld reads and nodes are sent, by name."""
-    return {SLURM_CONF: slurm_conf(cluster), "gres.conf": gres.gres_conf(cluster), "cgroup.conf": _cgroup_conf(cluster)}
+def configuration(cluster: Cluster, *, before: str = "") -> dict[str, str]:
+    """The files that slurmctld reads and nodes are sent, by name.
+
+    `before` is the slurm.conf in force: its partitions stay, drained, where jobs may still name them.
+    """
+    text = slurm_conf(cluster)
+    text += "".join(f"{line}\n" for line in leaving(before, text))
+    return {SLURM_CONF: text, "gres.conf": gres.gres_conf(cluster), "cgroup.conf": _cgroup_conf(cluster)}
 
 
 def fingerprint(files: Mapping[str, str]) -> str:

@@ -1,17 +1,19 @@
 """Bring a configuration into force: tried first, then applied, then read by Slurm, and seen there."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from sunk.kube.client import Client, Scope
 from sunk.kube.core import CONFIG_MAPS, PODS
 from sunk.kube.errors import NotFound
 from sunk.kube.patch import Merge
+from sunk.operator.slurmcluster import keys, slurmdbd
 from sunk.operator.slurmcluster.applying import apply
 from sunk.operator.slurmcluster.availability import Configuration
-from sunk.operator.slurmcluster.errand import Errands
+from sunk.operator.slurmcluster.errand import Answer, Errands
 from sunk.operator.slurmcluster.mark import PARAMETER
 from sunk.operator.slurmcluster.metadata import CONFIG_HASH, CONTROLLER, selector
-from sunk.operator.slurmcluster.trial import candidate, read_anew, trial
+from sunk.operator.slurmcluster.trial import Trial, read_anew, slurmctld_trial, slurmdbd_trial
 from sunk.operator.slurmcluster.view import Cluster
 
 TRYING: Final = "Trying"
@@ -25,26 +27,39 @@ class Enforcing:
         self._client = client
         self._errands = errands
 
-    async def judged(self, cluster: Cluster, files: dict[str, str], wanted: str) -> Configuration | None:
+    async def judged(self, cluster: Cluster, files: Mapping[str, str], wanted: str) -> Configuration | None:
         """Have new files tried. None means that they are good, or the ones that are there already."""
-        if await self._is_live(cluster, files):
-            return None
-        await apply(self._client, [candidate(cluster, files, wanted)])
-        body = trial(cluster, wanted)
-        found = await self._errands.ask(body)
-        if not found.done:
-            await self._errands.forget(cluster.namespace, cluster=cluster.name, keep=body["metadata"]["name"])
-            return Configuration(wanted, reason=TRYING, message="a slurmctld tries it, apart from the cluster")
-        if not found.well:
-            return Configuration(wanted, reason=BAD, message=f"the last one stays: {found.words}", final=True)
+        trials = await self._trials(cluster, files, wanted)
+        answers = [await self._asked(one) for one in trials]
+        refused = [f"{one.at}: {said.words}" for one, said in zip(trials, answers, strict=True) if said.refused]
+        if refused:
+            return Configuration(wanted, reason=BAD, message=f"the last one stays; {'; '.join(refused)}", final=True)
+        if not all(said.done for said in answers):
+            keep = [one.errand["metadata"]["name"] for one in trials]
+            await self._errands.forget(cluster.namespace, cluster=cluster.name, keep=keep)
+            return Configuration(wanted, reason=TRYING, message="it is tried by the daemons it is for, apart from them")
         return None
 
-    async def _is_live(self, cluster: Cluster, files: dict[str, str]) -> bool:
+    async def _trials(self, cluster: Cluster, files: Mapping[str, str], wanted: str) -> list[Trial]:
+        found = []
+        if not await self._is_live(cluster, "slurm-conf", files):
+            found.append(slurmctld_trial(cluster, files, wanted))
+        if keys.serves_accounting(cluster):
+            accounting = {slurmdbd.FILE: slurmdbd.slurmdbd_conf(cluster)}
+            if not await self._is_live(cluster, "slurmdbd-conf", accounting):
+                found.append(slurmdbd_trial(cluster, accounting))
+        return found
+
+    async def _asked(self, one: Trial) -> Answer:
+        await apply(self._client, [one.candidate])
+        return await self._errands.ask(one.errand, again=one.again)
+
+    async def _is_live(self, cluster: Cluster, name: str, files: Mapping[str, str]) -> bool:
         try:
-            live = await self._client.get(CONFIG_MAPS, cluster.named("slurm-conf"), namespace=cluster.namespace)
+            live = await self._client.get(CONFIG_MAPS, cluster.named(name), namespace=cluster.namespace)
         except NotFound:
             return False
-        return all(live.data.get(name) == text for name, text in files.items())
+        return all(live.data.get(file) == text for file, text in files.items())
 
     async def enforced(self, cluster: Cluster, wanted: str, *, known: str, up: bool) -> Configuration:
         """Have Slurm read what lies there, unless it is known to run with it."""

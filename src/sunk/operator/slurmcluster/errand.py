@@ -5,6 +5,10 @@ anew), a Pod with Slurm's own programs and key does it; the last words of its co
 is named after what it is about, so a restarted operator finds the answer of one that it sent before.
 """
 
+import math
+from collections.abc import Collection as Several
+from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from msgspec import Struct
@@ -19,6 +23,8 @@ from sunk.model import names
 ERRAND: Final = f"{names.GROUP}/errand"
 """Label of the Pods; its value is the cluster."""
 DEADLINE: Final = 180
+AGAIN: Final = 60.0
+"""Seconds after which an errand that ended without an answer is sent anew."""
 
 
 class Answer(Struct, frozen=True):
@@ -28,6 +34,10 @@ class Answer(Struct, frozen=True):
     well: bool = False
     words: str = ""
 
+    @property
+    def refused(self) -> bool:
+        return self.done and not self.well
+
 
 NOT_YET: Final = Answer(done=False)
 
@@ -36,8 +46,11 @@ class Errands:
     def __init__(self, pods: Collection[Pod]) -> None:
         self._pods = pods
 
-    async def ask(self, body: dict[str, Any]) -> Answer:
-        """Send the errand unless it is on its way, and give its answer if there is one."""
+    async def ask(self, body: dict[str, Any], *, again: float = math.inf) -> Answer:
+        """Send the errand unless it is on its way, and give its answer if there is one.
+
+        One that did not go well is sent anew after `again` seconds, where the world may have changed meanwhile.
+        """
         key = Key(body["metadata"]["namespace"], body["metadata"]["name"])
         found = self._pods.store.get(key)
         if found is None:
@@ -46,17 +59,24 @@ class Errands:
             except AlreadyExists:
                 return NOT_YET
             return NOT_YET
-        return answer(found)
+        said = answer(found)
+        # One without words was ended from outside, which says nothing about what it was to find out.
+        if said.refused and _age(found) > (again if _last_words(found) else min(again, AGAIN)):
+            await self._take_away(found)
+        return said
 
-    async def forget(self, namespace: str, *, cluster: str, keep: str = "") -> None:
+    async def forget(self, namespace: str, *, cluster: str, keep: Several[str] = ()) -> None:
         """Take away the errands of a cluster that nobody waits for any more."""
         for pod in self._pods.store.by("cluster", f"{namespace}/{cluster}"):
-            if pod.metadata.name != keep and pod.metadata.deletion_timestamp is None:
-                at = Preconditions(uid=pod.metadata.uid)
-                try:
-                    await self._pods.delete(pod.key, Deletion(preconditions=at, grace_period_seconds=0))
-                except NotFound:
-                    continue
+            if pod.metadata.name not in keep:
+                await self._take_away(pod)
+
+    async def _take_away(self, pod: Pod) -> None:
+        if pod.metadata.deletion_timestamp is not None:
+            return
+        at = Preconditions(uid=pod.metadata.uid)
+        with suppress(NotFound):
+            await self._pods.delete(pod.key, Deletion(preconditions=at, grace_period_seconds=0))
 
 
 def answer(pod: Pod) -> Answer:
@@ -67,6 +87,13 @@ def answer(pod: Pod) -> Answer:
             told = _last_words(pod) or pod.status.message or pod.status.reason or "it gave no reason"
             return Answer(done=True, words=told)
     return NOT_YET
+
+
+def _age(pod: Pod) -> float:
+    """Seconds since it ended, or since it was sent if nobody knows."""
+    ended = [each.state.terminated.finished_at for each in pod.status.container_statuses if each.state.terminated]
+    at = next((one for one in ended if one), pod.metadata.creation_timestamp)
+    return (datetime.now(UTC) - at).total_seconds() if at else math.inf
 
 
 def _last_words(pod: Pod) -> str:

@@ -1,8 +1,7 @@
 """Partitions that are to go while jobs may still name them.
 
-A partition that is gone from slurm.conf takes its jobs along: pending ones are killed, and a slurmctld that starts with
-jobs of an unknown partition has been seen to crash. So a partition leaves in two steps: it stays as it was, but takes
-no new jobs, and is left out when no job names it any more.
+A partition that is gone from slurm.conf takes its jobs along, those that run and those that wait. So it leaves in two
+steps: it stays as it was but takes no new jobs, and is left out when no job names it any more.
 """
 
 import re

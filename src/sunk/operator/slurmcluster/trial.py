@@ -1,20 +1,29 @@
 """Ask Slurm about a configuration: is it good, and have it read it.
 
 slurmctld has no way to only check. So it is started on the new files, in a Pod of its own, with a state that is thrown
-away, without accounting and without nodes, until it says that it runs. What it says instead is the answer.
+away, without accounting and without nodes, until it says that it runs. What it says instead is the answer. slurmdbd has
+a way: it reads its file, asks the database for its version, and changes nothing.
 """
 
-from typing import Any, Final
+import math
+from collections.abc import Mapping
+from typing import Final
 
-from sunk.operator.slurmcluster.conf import ETC, SLURM_CONF, SLURM_USER
+from msgspec import Struct
+
+from sunk.operator.slurmcluster import keys
+from sunk.operator.slurmcluster.conf import ETC, SLURM_CONF, SLURM_USER, fingerprint
 from sunk.operator.slurmcluster.errand import DEADLINE, ERRAND
 from sunk.operator.slurmcluster.mark import PARAMETER
 from sunk.operator.slurmcluster.metadata import CONFIGURATION, metadata
 from sunk.operator.slurmcluster.pods import UNPRIVILEGED, Body, Object, as_user, image, secret, template
+from sunk.operator.slurmcluster.slurmdbd import FILE as DATABASE_CONF
 from sunk.operator.slurmcluster.view import Cluster
 
 NEW: Final = "/candidate"
+_PASSWORD: Final = "/password"  # noqa: S105 - a folder
 _SHORT: Final = 10
+_AGAIN: Final = 60.0
 
 _TRY: Final = f"""\
 set -u
@@ -38,6 +47,28 @@ sed -E -n "/gathered, but not stored/d; s#$folder/##g; s/^.*(fatal|error): //p" 
 exit 1
 """
 
+_TRY_DATABASE: Final = f"""\
+set -u
+umask 077
+folder=$(mktemp -d)
+password=$(< {_PASSWORD}/{keys.PASSWORD})
+cp -L {ETC}/slurm.key "$folder"/
+sed -E '/^[[:space:]]*(DbdHost|DbdAddr|PidFile|LogFile|AuthAlt[a-z]*)[[:space:]]*=/Id' {NEW}/{DATABASE_CONF} > "$folder"/{DATABASE_CONF}
+printf '%s\\n' "DbdHost=$(hostname)" "PidFile=$folder/pid" "StoragePass=\\"${{password//\\#/\\\\#}}\\"" >> "$folder"/{DATABASE_CONF}
+# It looks for its file beside this one.
+export SLURM_CONF="$folder"/{SLURM_CONF}
+timeout "$2" slurmdbd -u -D > "$folder"/log 2>&1
+code=$?
+# Ended by the clock, it understood its file and waits for the database.
+if [ "$code" = 124 ]; then
+    [ "$1" = ours ] && exit 0
+elif ! grep -q 'fatal: ' "$folder"/log; then
+    exit 0
+fi
+sed -E -n "/Trying again/d; s#$folder/##g; s/^.*(fatal|error): //p" "$folder"/log | tail -1 | tee /dev/termination-log
+exit 1
+"""
+
 _READ_ANEW: Final = f"""\
 set -u
 # Who speaks to slurmctld shows a token, and sackd makes it from the key.
@@ -53,23 +84,48 @@ exit 1
 """
 
 
-def candidate_name(cluster: Cluster, wanted: str) -> str:
-    return cluster.named(f"conf-{wanted[:_SHORT]}")
+class Trial(Struct, frozen=True):
+    """New files, where nobody else reads them, and the errand that tries them."""
+
+    at: str
+    """Where in the values a person has to look."""
+    candidate: Object
+    errand: Object
+    again: float = math.inf
+    """Seconds after which it is worth another try, though nothing was changed."""
 
 
-def candidate(cluster: Cluster, files: dict[str, str], wanted: str) -> dict[str, Any]:
-    """The new files, where only the trial reads them."""
-    at = metadata(cluster, CONFIGURATION, name=f"conf-{wanted[:_SHORT]}")
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": at, "data": files}
+def slurmctld_trial(cluster: Cluster, files: Mapping[str, str], wanted: str) -> Trial:
+    candidate = _candidate(cluster, f"conf-{wanted[:_SHORT]}", files)
+    volumes, mounts = _mounted(candidate)
+    errand = _errand(cluster, f"try-{wanted[:_SHORT]}", _TRY, (), volumes=volumes, mounts=mounts)
+    return Trial("slurmConfig, compute", candidate=candidate, errand=errand)
 
 
-def trial(cluster: Cluster, wanted: str) -> dict[str, Any]:
-    volume = {"name": "candidate", "configMap": {"name": candidate_name(cluster, wanted)}}
-    mount = {"name": "candidate", "mountPath": NEW, "readOnly": True}
-    return _errand(cluster, f"try-{wanted[:_SHORT]}", _TRY, (), volumes=[volume], mounts=[mount])
+def slurmdbd_trial(cluster: Cluster, files: Mapping[str, str]) -> Trial:
+    """By a question to the database that changes nothing there. Our own may be still to come, another must answer."""
+    ours, mark = keys.serves_database(cluster), fingerprint(files)[:_SHORT]
+    candidate = _candidate(cluster, f"dbd-{mark}", files)
+    volumes, mounts = _mounted(candidate)
+    volumes.append(secret("password", secret=keys.database(cluster), items={keys.PASSWORD: keys.PASSWORD}))
+    mounts.append({"name": "password", "mountPath": _PASSWORD, "readOnly": True})
+    told = ("ours", "3") if ours else ("theirs", "15")
+    errand = _errand(cluster, f"try-dbd-{mark}", _TRY_DATABASE, told, volumes=volumes, mounts=mounts)
+    at = "accounting.extraConfig" if ours else "accounting.external"
+    return Trial(at, candidate=candidate, errand=errand, again=math.inf if ours else _AGAIN)
 
 
-def read_anew(cluster: Cluster, wanted: str) -> dict[str, Any]:
+def _candidate(cluster: Cluster, name: str, files: Mapping[str, str]) -> Object:
+    at = metadata(cluster, CONFIGURATION, name=name)
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": at, "data": dict(files)}
+
+
+def _mounted(candidate: Object) -> tuple[list[Object], list[Object]]:
+    volume = {"name": "candidate", "configMap": {"name": candidate["metadata"]["name"]}}
+    return [volume], [{"name": "candidate", "mountPath": NEW, "readOnly": True}]
+
+
+def read_anew(cluster: Cluster, wanted: str) -> Object:
     volume = {"name": "conf", "configMap": {"name": cluster.named("slurm-conf")}}
     mount = {"name": "conf", "mountPath": f"{ETC}/{SLURM_CONF}", "subPath": SLURM_CONF, "readOnly": True}
     return _errand(cluster, f"read-{wanted[:_SHORT]}", _READ_ANEW, (wanted,), volumes=[volume], mounts=[mount])

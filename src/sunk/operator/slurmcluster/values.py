@@ -37,8 +37,8 @@ _Loader.yaml_implicit_resolvers = {
 def spec(chart: Path, files: Sequence[Path] = ()) -> SlurmClusterSpec:
     """The spec that `helm install` with these files would give a SlurmCluster; a typo is refused as Helm would."""
     found = values(chart, files)
-    if wrong := misspelt(found, SlurmClusterSpec):
-        raise Refusal(f"the values do not make a SlurmCluster: {wrong}")
+    if unknown := misspelt(found, SlurmClusterSpec):
+        raise Refusal(f"the values do not make a SlurmCluster: {unknown}")
     try:
         return msgspec.convert(found, SlurmClusterSpec)
     except msgspec.ValidationError as wrong:
@@ -99,11 +99,11 @@ def over_chart(chart: Tree, given: Tree) -> Tree:
     """What people give over what the chart has; where it has something, null takes it away."""
     made = _without_nulls(chart)
     for key, value in given.items():
-        under = chart.get(key)
+        under = made.get(key)
         if isinstance(under, dict) and isinstance(value, dict):
             made[key] = over_chart(under, value)
-        elif value is None and key in chart:
-            made.pop(key, None)
+        elif value is None and key in made:
+            del made[key]
         else:
             made[key] = value
     return made

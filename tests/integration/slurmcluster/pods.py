@@ -1,0 +1,136 @@
+"""Pods of a generated cluster as boxes: their volumes as files, their containers as processes, no Kubernetes between.
+
+So what is tried is the very command, environment, user and files that a Pod would have.
+"""
+
+import os
+import re
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from tests.box import ADDRESS, Box, File, Plan, box
+
+from sunk.operator.slurmcluster import keys
+from sunk.operator.slurmcluster.objects import objects
+from sunk.operator.slurmcluster.view import Cluster
+
+ENTRYPOINTS = {"mysql": "/serve"}
+VARIABLE = re.compile(r"\$\((\w+)\)")
+
+
+class Mounted(File, frozen=True):
+    """A file of a volume: it is root's, and `owner`, the Pod's fsGroup, is its group."""
+
+    def write(self, path: Path) -> None:
+        super().write(path)
+        os.chown(path, 0, self.owner)
+
+
+class Folder(File, frozen=True):
+    """An empty folder, as an emptyDir is."""
+
+    def write(self, path: Path) -> None:
+        path.mkdir(parents=True, exist_ok=True)
+        os.chown(path, 0, self.owner)
+        path.chmod(0o2777)
+
+
+class World(msgspec.Struct, frozen=True):
+    """A cluster, and where its Pods run: images by the name of the container, a network, a folder."""
+
+    cluster: Cluster
+    images: Mapping[str, Path]
+    network: int
+    folder: Path
+    contents: Mapping[str, Mapping[str, str]]
+    """Of ConfigMaps and Secrets, by name."""
+
+    @contextmanager
+    def run(self, name: str, *, as_pod: str = "", **fields: str) -> Iterator[Box]:
+        """Run the Pod of a workload. `fields` are what Kubernetes would fill in from the Node."""
+        workload = self._workload(name)
+        spec = workload["spec"]["template"]["spec"]
+        container = spec["containers"][0]
+        user = spec.get("securityContext", {}).get("runAsUser", 0)
+        pod = as_pod or spec.get("hostname", name)
+        variables = {
+            each["name"]: each.get("value") or _field(each, pod=pod, fields=fields) for each in container["env"]
+        }
+        plan = Plan(
+            image=self.images[container["name"]],
+            folder=self.folder / pod,
+            network=self.network,
+            name=pod,
+            user=user,
+            files=self._files(spec, container) | {"etc/hosts": self._hosts(pod)},
+        )
+        with box(
+            plan, "env", *(f"{key}={value}" for key, value in variables.items()), *_command(container, variables)
+        ) as it:
+            yield it
+
+    def hook(self, name: str) -> list[str]:
+        """What Kubernetes runs in the first container before it ends it."""
+        container = self._workload(name)["spec"]["template"]["spec"]["containers"][0]
+        command: list[str] = container["lifecycle"]["preStop"]["exec"]["command"]
+        return command
+
+    def probe(self, name: str) -> list[str]:
+        """How Kubernetes asks the first container whether it is ready."""
+        container = self._workload(name)["spec"]["template"]["spec"]["containers"][0]
+        command: list[str] = container["readinessProbe"]["exec"]["command"]
+        return command
+
+    def _workload(self, name: str) -> dict[str, Any]:
+        kinds = {"Deployment", "StatefulSet", "NodeSet"}
+        return next(one for one in objects(self.cluster) if one["kind"] in kinds and one["metadata"]["name"] == name)
+
+    def _hosts(self, pod: str) -> File:
+        services = [one["metadata"]["name"] for one in objects(self.cluster) if one["kind"] == "Service"]
+        return File(f"127.0.0.1 localhost\n{ADDRESS} {' '.join(dict.fromkeys((pod, *services)))}\n")
+
+    def _files(self, spec: dict[str, Any], container: dict[str, Any]) -> dict[str, File]:
+        owner = spec.get("securityContext", {}).get("fsGroup", 0)
+        volumes = {one["name"]: one for one in spec["volumes"]}
+        found: dict[str, File] = {}
+        for mount in container["volumeMounts"]:
+            place = mount["mountPath"].lstrip("/")
+            volume = volumes.get(mount["name"], {})
+            if "emptyDir" in volume:
+                found[place] = Folder("", owner=owner)
+            for path, text, mode in self._contents(volume):
+                found[f"{place}/{path}"] = Mounted(text, mode=mode, owner=owner)
+        return found
+
+    def _contents(self, volume: Mapping[str, Any]) -> Iterator[tuple[str, str, int]]:
+        sources = volume["projected"]["sources"] if "projected" in volume else [volume]
+        usual = volume.get("projected", {}).get("defaultMode", 0o644)
+        for source in sources:
+            for kind, naming in (("configMap", "name"), ("secret", "secretName")):
+                if kind in source:
+                    said = source[kind]
+                    data = self.contents[said.get(naming) or said["name"]]
+                    items = said.get("items") or [{"key": key, "path": key} for key in data]
+                    for item in items:
+                        mode = item.get("mode", said.get("defaultMode", usual))
+                        yield item["path"], data[item["key"]], mode
+
+
+def contents(cluster: Cluster) -> dict[str, dict[str, str]]:
+    """What is in the ConfigMaps and Secrets of a cluster."""
+    maps = {one["metadata"]["name"]: one["data"] for one in objects(cluster) if one["kind"] == "ConfigMap"}
+    made = {one.name: {key: secrets.token_urlsafe(32) for key in one.keys} for one in keys.needed(cluster)}
+    return maps | made
+
+
+def _command(container: dict[str, Any], variables: Mapping[str, str]) -> list[str]:
+    words = container.get("command") or [ENTRYPOINTS.get(container["name"], "/init")]
+    return [VARIABLE.sub(lambda found: variables[found[1]], word) for word in (*words, *container.get("args", ()))]
+
+
+def _field(variable: dict[str, Any], *, pod: str, fields: Mapping[str, str]) -> str:
+    return pod if "fieldRef" in variable["valueFrom"] else fields[variable["name"]]

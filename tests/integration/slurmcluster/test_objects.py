@@ -1,0 +1,202 @@
+"""What a real API server says to the chart, to the SlurmCluster it renders, and to all that is built from that."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+from tests.conftest import Kubectl
+from tests.helm import Helm
+from tests.integration.slurmcluster.conftest import Try, attempt
+
+from sunk.model.cluster.kind import SlurmClusterSpec
+from sunk.model.names import GROUP, VERSION
+from sunk.operator.slurmcluster.objects import objects
+from sunk.operator.slurmcluster.view import Cluster, view
+
+SLURM = Path(__file__).parents[3] / "charts" / "slurm"
+FILES: dict[str, tuple[str, ...]] = {
+    "default": (),
+    "local": ("values-local.yaml",),
+    "coreweave": ("values-coreweave.yaml",),
+}
+FULL: dict[str, Any] = {
+    "imagePullSecrets": [{"name": "registry"}],
+    "nodeSelector": {"region": "LAS1", "labels": {"pool": "system"}},
+    "rest": {"enabled": True, "replicas": 2},
+    "accounting": {"extraConfig": "PurgeJobAfter=12months"},
+    "slurmConfig": {
+        "slurmCtld": {"etcConfigMap": "more"},
+        "slurmd": {"prologConfigMap": "before", "epilogConfigMap": "after"},
+    },
+    "controller": {
+        "priorityClassName": "system-cluster-critical",
+        "containers": [{"name": "beside", "image": "busybox"}],
+        "volumes": [{"name": "scratch", "emptyDir": {}}],
+        "annotations": {"note": "this"},
+        "state": {"storageClassName": "fast"},
+    },
+    "login": {
+        "service": {"exposePublicIP": True, "annotations": {"note": "that"}},
+        "env": [{"name": "A", "value": "1"}],
+        "volumes": [{"name": "scratch", "emptyDir": {}}],
+        "volumeMounts": [{"name": "scratch", "mountPath": "/scratch"}],
+    },
+    "mysql": {"storage": {"existingClaim": "old"}},
+    "compute": {
+        "mounts": [
+            {"name": "/home", "pvc": "home"},
+            {"name": "/data", "pvc": "home", "subPath": "d", "readOnly": True},
+        ],
+        "s6": {"packages": {"type": "oneshot", "script": "true", "timeoutUp": 5000}},
+        "securityContext": {"capabilities": {"add": ["SYS_NICE", "SYS_ADMIN"]}},
+        "priorityClassName": "",
+        "nodes": {
+            "gpu": {
+                "enabled": True,
+                "replicas": 3,
+                "features": ["h100", "las1"],
+                "dynamicFeatures": {"driver": {"prefix": "driver-"}},
+                "gresGpu": "h100:8",
+                "skuCpu": 128,
+                "image": {"repository": "custom", "tag": "1"},
+                "env": [
+                    {"name": "A", "value": "1"},
+                    {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}},
+                ],
+                "resources": {
+                    "limits": {"memory": "960Gi", f"{GROUP}/accelerator": "8"},
+                    "requests": {"cpu": "110", "memory": "960Gi", f"{GROUP}/accelerator": "8"},
+                },
+                "affinity": {
+                    "nodeAffinity": {
+                        "requiredDuringSchedulingIgnoredDuringExecution": {
+                            "nodeSelectorTerms": [{"matchExpressions": [{"key": "gpu", "operator": "Exists"}]}]
+                        }
+                    }
+                },
+                "tolerations": [{"key": "gpu", "operator": "Exists"}],
+                "containers": [{"name": "beside", "image": "busybox"}],
+                "volumes": [{"name": "ib", "hostPath": {"path": "/dev/infiniband"}}],
+                "volumeMounts": [{"name": "ib", "mountPath": "/dev/infiniband"}],
+                "labels": {"team": "a"},
+                "annotations": {"note": "b"},
+                "hostNetwork": True,
+                "maxUnavailable": 3,
+                "updateStrategy": "OnDelete",
+            },
+            "cpu": {"enabled": True, "sharing": "slurmOnly", "resources": {"limits": {"cpu": 4, "memory": "8Gi"}}},
+        },
+    },
+}
+
+
+def rendered(helm: Helm, *files: str, sets: tuple[str, ...] = ()) -> dict[str, Any]:
+    chosen = [word for file in files for word in ("-f", str(SLURM / file))]
+    chosen += [word for value in sets for word in ("--set", value)]
+    found: dict[str, Any] = yaml.safe_load(helm("template", "slurm", str(SLURM), *chosen))
+    return found
+
+
+def cluster_of(spec: dict[str, Any], *, namespace: str) -> Cluster:
+    found = msgspec.json.decode(msgspec.json.encode(spec), type=SlurmClusterSpec)
+    return view(found, name="slurm", namespace=namespace, uid="8f0a1c9e-0000-4000-8000-000000000000")
+
+
+def pods(cluster: Cluster) -> list[dict[str, Any]]:
+    """A Pod out of each template, which the API server looks into only as a Pod."""
+    made = []
+    for one in objects(cluster):
+        if template := one.get("spec", {}).get("template"):
+            # Classes of the chart sunk are not on this API server, and claims of templates not in the Pod.
+            spec = {key: value for key, value in template["spec"].items() if key != "priorityClassName"}
+            claims = one["spec"].get("volumeClaimTemplates", ())
+            more = [{"name": each["metadata"]["name"], "emptyDir": {}} for each in claims]
+            spec |= {"volumes": [*spec.get("volumes", ()), *more]}
+            metadata = template["metadata"] | {"name": f"try-{one['metadata']['name']}", "namespace": cluster.namespace}
+            made.append({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+    return made
+
+
+@pytest.mark.parametrize("files", FILES.values(), ids=FILES.keys())
+def test_the_chart_and_all_that_is_built_from_it_are_taken(helm: Helm, tried: Try, files: tuple[str, ...]) -> None:
+    helm("lint", "--strict", str(SLURM), *(word for file in files for word in ("-f", str(SLURM / file))))
+    one = rendered(helm, *files)
+    assert (one["apiVersion"], one["kind"]) == (f"{GROUP}/{VERSION}", "SlurmCluster")
+    assert tried([one])
+    made = cluster_of(one["spec"], namespace=helm.kubectl.namespace)
+    assert len(tried([*objects(made), *pods(made)])) == len(objects(made)) + len(pods(made))
+
+
+def test_every_value_leads_to_objects_that_are_taken(tried: Try, kubectl: Kubectl) -> None:
+    body = {"apiVersion": f"{GROUP}/{VERSION}", "kind": "SlurmCluster", "metadata": {"name": "slurm"}, "spec": FULL}
+    assert tried([body])
+    made = cluster_of(FULL, namespace=kubectl.namespace)
+    everything = [*objects(made), *pods(made)]
+    assert len(tried(everything)) == len(everything)
+
+
+def test_values_of_the_chart_are_the_defaults_of_the_types() -> None:
+    written = yaml.safe_load((SLURM / "values.yaml").read_text())
+    written["compute"]["nodes"] = {}
+    written["slurmConfig"]["slurmd"] |= {"prologConfigMap": None, "epilogConfigMap": None}
+    assert msgspec.convert(written, SlurmClusterSpec) == SlurmClusterSpec()
+    every = msgspec.to_builtins(SlurmClusterSpec())
+    assert missing(every, written) == []
+
+
+def missing(every: dict[str, Any], written: dict[str, Any], at: str = "") -> list[str]:
+    """Values that the chart's file does not show; those that are null by default need not be there."""
+    found = [f"{at}{key}" for key, value in every.items() if value is not None and key not in written and key != "name"]
+    inner = ((key, value) for key, value in every.items() if isinstance(value, dict) and key in written)
+    return found + [path for key, value in inner for path in missing(value, written[key], f"{at}{key}.")]
+
+
+def test_layers_of_the_chart_reach_the_operator_and_a_definition_is_composed_of_them(helm: Helm) -> None:
+    one = rendered(helm, sets=("compute.nodes.cpu-epyc.enabled=true",))
+    assert {"base", "h100", "las1", "cu117"} <= set(one["spec"]["compute"]["layers"])
+    (definition,) = cluster_of(one["spec"], namespace="default").definitions
+    assert "epyc" in definition.features
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("controler.replicas=1", "controler"),
+        ("controller.replicas=-1", "/controller/replicas"),
+        ("compute.nodes.cpu.enabeld=true", "/compute/nodes/cpu"),
+        ("slurmConfig.killWait=soon", "/slurmConfig/killWait"),
+        ("login.service.type=Nothing", "/login/service/type"),
+    ],
+)
+def test_helm_refuses_a_wrong_value_with_its_path(helm: Helm, value: str, said: str) -> None:
+    refused = helm.attempt("template", "slurm", str(SLURM), "--set", value)
+    assert refused.returncode != 0
+    assert said in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ({"controler": {}}, ".spec.controler"),
+        ({"controller": {"replicas": 2}}, "two would fight over the state"),
+        ({"compute": {"nodes": {"a": {"enabeld": True}}}}, "enabeld"),
+        (
+            {"slurmConfig": {"selectTypeParameters": "CR_Core\nInclude /etc/shadow"}},
+            "spec.slurmConfig.selectTypeParameters",
+        ),
+        ({"slurmConfig": {"cgroupConfig": {"A": "x\ny"}}}, "spec.slurmConfig.cgroupConfig.A"),
+        (
+            {
+                "slurmConfig": {
+                    "slurmCtld": {"prockTrackType": "proctrack/cgroup", "procTrackType": "proctrack/linuxproc"}
+                }
+            },
+            "old spelling",
+        ),
+    ],
+)
+def test_the_api_server_refuses_a_wrong_value_with_its_path(kubectl: Kubectl, spec: dict[str, Any], said: str) -> None:
+    body = {"apiVersion": f"{GROUP}/{VERSION}", "kind": "SlurmCluster", "metadata": {"name": "slurm"}, "spec": spec}
+    assert said in attempt(kubectl, body)

@@ -1,0 +1,230 @@
+"""The control plane: what it is made of, and what must hold of every part of it."""
+
+from typing import Any
+
+import pytest
+from tests.unit.operator.slurmcluster.made import cluster, container, found, kinds, pod, with_nodes
+
+from sunk.model.names import GROUP, LOCK
+from sunk.model.refusal import Refusal
+from sunk.operator.slurmcluster import keys
+from sunk.operator.slurmcluster.metadata import CONFIG_HASH
+from sunk.operator.slurmcluster.objects import objects
+from sunk.operator.slurmcluster.view import Cluster
+
+EVERYTHING = {"rest": {"enabled": True}, "compute": {"nodes": {"cpu": {"enabled": True}}}}
+WORKLOADS = (
+    ("Deployment", "slurm-controller"),
+    ("StatefulSet", "slurm-login"),
+    ("Deployment", "slurm-accounting"),
+    ("StatefulSet", "slurm-mysql"),
+    ("Deployment", "slurm-rest"),
+)
+
+
+def test_a_plain_cluster_has_the_parts_that_people_know() -> None:
+    assert set(kinds(cluster())) == {
+        ("ConfigMap", "slurm-slurm-conf"),
+        ("Service", "slurm-mysql"),
+        ("StatefulSet", "slurm-mysql"),
+        ("ConfigMap", "slurm-slurmdbd-conf"),
+        ("Service", "slurm-accounting"),
+        ("Deployment", "slurm-accounting"),
+        ("PersistentVolumeClaim", "slurm-controller-state"),
+        ("Service", "slurm-controller"),
+        ("Deployment", "slurm-controller"),
+        ("Service", "slurm-login"),
+        ("StatefulSet", "slurm-login"),
+        ("ConfigMap", "slurm-compute-scripts"),
+        ("ConfigMap", "slurm-compute-s6"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("values", "gone"),
+    [
+        ({"login": {"enabled": False}}, ["slurm-login"]),
+        ({"accounting": {"enabled": False}}, ["slurm-accounting", "slurm-mysql", "slurm-slurmdbd-conf"]),
+        ({"accounting": {"remoteHost": "x"}}, ["slurm-accounting", "slurm-mysql", "slurm-slurmdbd-conf"]),
+        ({"accounting": {"external": {"host": "x", "existingSecret": "y"}}}, ["slurm-mysql"]),
+        ({"controller": {"state": {"existingClaim": "old"}}}, ["slurm-controller-state"]),
+    ],
+)
+def test_what_somebody_else_has_is_not_made(values: dict[str, Any], gone: list[str]) -> None:
+    names = {name for _, name in kinds(cluster())}
+    assert names - {name for _, name in kinds(cluster(values))} == set(gone)
+
+
+def test_every_object_says_whose_it_is() -> None:
+    for one in objects(cluster(EVERYTHING)):
+        meta = one["metadata"]
+        assert meta["namespace"] == "team"
+        wanted = {
+            f"{GROUP}/cluster": "slurm",
+            "app.kubernetes.io/part-of": "slurm",
+            "app.kubernetes.io/instance": "slurm",
+            "app.kubernetes.io/managed-by": "sunk",
+        }
+        assert wanted.items() <= meta["labels"].items()
+        assert {"app.kubernetes.io/name", "app.kubernetes.io/component"} <= meta["labels"].keys()
+
+
+def test_claims_outlive_the_cluster_and_nothing_else_does() -> None:
+    free = [one["kind"] for one in objects(cluster(EVERYTHING)) if "ownerReferences" not in one["metadata"]]
+    assert free == ["PersistentVolumeClaim"]
+    owner = found(cluster(), "Deployment", "slurm-controller")["metadata"]["ownerReferences"][0]
+    assert (owner["kind"], owner["name"], owner["uid"], owner["controller"]) == ("SlurmCluster", "slurm", "1234", True)
+    assert not any("ownerReferences" in one["metadata"] for one in objects(cluster(uid="")))
+
+
+@pytest.mark.parametrize(("kind", "name"), WORKLOADS)
+def test_services_select_the_pods_of_their_part_and_of_no_other(kind: str, name: str) -> None:
+    made = cluster(EVERYTHING)
+    selector = found(made, "Service", name)["spec"]["selector"]
+    templates = {(k, n): found(made, k, n)["spec"]["template"]["metadata"]["labels"] for k, n in WORKLOADS}
+    matched = [which for which, labels in templates.items() if selector.items() <= labels.items()]
+    assert matched == [(kind, name)]
+    assert found(made, kind, name)["spec"]["selector"]["matchLabels"] == selector
+
+
+@pytest.mark.parametrize(("kind", "name"), WORKLOADS)
+def test_every_pod_of_the_control_plane_is_careful(kind: str, name: str) -> None:
+    spec = pod(cluster(EVERYTHING), kind, name)
+    assert spec["enableServiceLinks"] is False
+    assert spec["automountServiceAccountToken"] is False
+    assert {"key": LOCK, "operator": "Exists"} in spec["tolerations"]
+    first = spec["containers"][0]
+    assert "readinessProbe" in first
+    assert first["resources"]["requests"]
+    if name == "slurm-login":  # sshd makes other people of itself, and nobody's session ends for a probe
+        assert not {"startupProbe", "livenessProbe"} & set(first)
+    else:
+        assert "startupProbe" in first
+        assert spec["securityContext"]["runAsNonRoot"] is True
+        assert first["securityContext"]["allowPrivilegeEscalation"] is False
+    mounted = {mount["name"] for one in spec["containers"] for mount in one.get("volumeMounts", ())}
+    claims = found(cluster(EVERYTHING), kind, name)["spec"].get("volumeClaimTemplates", ())
+    there = {volume["name"] for volume in spec["volumes"]} | {one["metadata"]["name"] for one in claims}
+    assert mounted == there
+
+
+def test_container_names_and_labels_are_those_of_the_seeds() -> None:
+    made = cluster(EVERYTHING)
+    named = {name: container(made, kind, name)["name"] for kind, name in WORKLOADS}
+    assert named["slurm-controller"] == "slurmctld"
+    assert named["slurm-login"] == "sshd"
+    assert named["slurm-accounting"] == "slurmdbd"
+    labels = found(made, "Deployment", "slurm-controller")["spec"]["template"]["metadata"]["labels"]
+    assert labels["app.kubernetes.io/name"] == "slurmctld"
+    assert labels["app.kubernetes.io/component"] == "controller"
+
+
+def test_one_slurmctld_at_a_time_and_its_state_on_a_claim() -> None:
+    made = cluster()
+    assert found(made, "Deployment", "slurm-controller")["spec"]["strategy"] == {"type": "Recreate"}
+    volumes = {volume["name"]: volume for volume in pod(made, "Deployment", "slurm-controller")["volumes"]}
+    assert volumes["state"]["persistentVolumeClaim"]["claimName"] == "slurm-controller-state"
+    assert found(cluster({"controller": {"replicas": 0}}), "Deployment", "slurm-controller")["spec"]["replicas"] == 0
+    with pytest.raises(Refusal, match=r"^controller\.replicas is 2: .*fight over the state"):
+        cluster({"controller": {"replicas": 2}})
+
+
+def annotation(made: Cluster, name: str) -> str:
+    said: str = found(made, "Deployment", name)["spec"]["template"]["metadata"]["annotations"][CONFIG_HASH]
+    return said
+
+
+def test_a_change_restarts_a_daemon_only_where_it_has_to() -> None:
+    before, after = cluster(), cluster({"slurmConfig": {"killWait": 60}})
+    assert annotation(before, "slurm-controller") == annotation(after, "slurm-controller")
+    assert annotation(before, "slurm-accounting") == annotation(after, "slurm-accounting")
+    hashes = [found(made, "ConfigMap", "slurm-slurm-conf")["metadata"]["annotations"] for made in (before, after)]
+    assert hashes[0] != hashes[1]
+    purged = cluster({"accounting": {"extraConfig": "PurgeJobAfter=1month"}})
+    assert annotation(purged, "slurm-accounting") != annotation(before, "slurm-accounting")
+    assert annotation(purged, "slurm-controller") == annotation(before, "slurm-controller")
+
+
+def test_init_is_done_before_kubernetes_kills() -> None:
+    for kind, name in WORKLOADS[:3]:
+        spec = pod(cluster(EVERYTHING), kind, name)
+        said = {one["name"]: one["value"] for one in spec["containers"][0]["env"]}
+        assert 0 < int(said["SUNK_STOP_SECONDS"]) < spec["terminationGracePeriodSeconds"]
+
+
+@pytest.mark.parametrize(
+    ("image", "expected"),
+    [
+        ({}, "localhost/slurm:24.11"),
+        ({"tag": "2"}, "localhost/slurm:2"),
+        ({"repository": "mine"}, "mine:24.11"),
+        ({"name": "mine", "tag": "2"}, "mine:2"),
+        ({"repository": "mine@sha256:00"}, "mine@sha256:00"),
+    ],
+)
+def test_an_image_is_put_together_of_what_is_said(image: dict[str, str], expected: str) -> None:
+    assert container(cluster({"login": {"image": image}}), "StatefulSet", "slurm-login")["image"] == expected
+
+
+def test_pull_secrets_region_and_class_reach_the_pods() -> None:
+    values = {
+        "imagePullSecrets": [{"name": "mine"}],
+        "nodeSelector": {"region": "LAS1", "labels": {"pool": "x"}},
+        "controller": {"priorityClassName": "high"},
+    }
+    spec = pod(cluster(values), "Deployment", "slurm-controller")
+    assert spec["imagePullSecrets"] == [{"name": "mine"}]
+    assert spec["nodeSelector"] == {"topology.kubernetes.io/region": "LAS1", "pool": "x"}
+    assert spec["priorityClassName"] == "high"
+    assert "nodeSelector" not in pod(cluster(), "Deployment", "slurm-controller")
+
+
+def test_the_login_service_is_as_asked_for() -> None:
+    usual = found(cluster(), "Service", "slurm-login")
+    assert usual["spec"]["type"] == "LoadBalancer"
+    assert usual["spec"]["externalTrafficPolicy"] == "Local"
+    assert [port["port"] for port in usual["spec"]["ports"]] == [22]
+    inside = found(cluster({"login": {"service": {"type": "ClusterIP"}}}), "Service", "slurm-login")
+    assert "externalTrafficPolicy" not in inside["spec"]
+
+
+def test_files_of_people_do_not_take_the_place_of_ours() -> None:
+    made = cluster({"slurmConfig": {"slurmCtld": {"etcConfigMap": "theirs"}}})
+    (etc,) = [one for one in pod(made, "Deployment", "slurm-controller")["volumes"] if one["name"] == "etc"]
+    maps = [source["configMap"]["name"] for source in etc["projected"]["sources"] if "configMap" in source]
+    assert maps == ["theirs", "slurm-slurm-conf"]
+
+
+def test_slurmctld_waits_for_slurmdbd_where_limits_are_enforced() -> None:
+    assert pod(cluster(), "Deployment", "slurm-controller")["initContainers"]
+    for off in ({"enabled": False}, {"enforce": ""}):
+        assert "initContainers" not in pod(cluster({"accounting": off}), "Deployment", "slurm-controller")
+
+
+def test_secrets_are_named_for_whoever_makes_them() -> None:
+    assert {one.name: dict(one.keys) for one in keys.needed(cluster(EVERYTHING))} == {
+        "slurm-auth-slurm": {"slurm.key": "auth"},
+        "slurm-jwt": {"jwt_hs256.key": "jwt"},
+        "slurm-mysql": {"password": "password"},
+    }
+    plain = cluster({"accounting": {"enabled": False}})
+    assert [one.name for one in keys.needed(plain)] == ["slurm-auth-slurm"]
+    external = cluster({"accounting": {"external": {"host": "db", "existingSecret": "theirs"}}})
+    assert [(one.name, one.made) for one in keys.needed(external)] == [("slurm-auth-slurm", True), ("theirs", False)]
+
+
+def test_an_external_database_needs_a_password_and_excludes_a_remote_slurmdbd() -> None:
+    with pytest.raises(Refusal, match=r"^accounting\.external\.existingSecret is empty"):
+        objects(cluster({"accounting": {"external": {"host": "db"}}}))
+    with pytest.raises(Refusal, match="set one of them"):
+        objects(cluster({"accounting": {"external": {"host": "db"}, "remoteHost": "x"}}))
+
+
+def test_claims_of_people_are_in_login_and_compute_pods() -> None:
+    mounts = [{"name": "/home", "pvc": "h"}, {"name": "/data", "pvc": "h", "subPath": "d"}]
+    made = with_nodes({"mounts": mounts}, cpu={})
+    for kind, name in (("StatefulSet", "slurm-login"), ("NodeSet", "slurm-cpu")):
+        spec = pod(made, kind, name)
+        (volume,) = [one for one in spec["volumes"] if "persistentVolumeClaim" in one]
+        places = [one["mountPath"] for one in spec["containers"][0]["volumeMounts"] if one["name"] == volume["name"]]
+        assert places == ["/home", "/data"]

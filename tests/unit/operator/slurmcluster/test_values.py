@@ -1,0 +1,115 @@
+"""Values without Helm: what stands above, what null takes away, and what is refused."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sunk.model.refusal import Refusal
+from sunk.operator.slurmcluster.values import over, over_chart, read, spec, values
+
+CHART = Path(__file__).parents[4] / "charts" / "slurm"
+
+
+@pytest.fixture
+def chart(tmp_path: Path) -> Path:
+    """A chart with few values and two layers."""
+    made = tmp_path / "chart"
+    (made / "compute-defs").mkdir(parents=True)
+    (made / "values.yaml").write_text("controller: {replicas: 1}\ncompute: {layers: {}, reservedMemory: 4Gi}\n")
+    (made / "compute-defs" / "a.yaml").write_text("base: {features: [linux]}\nh100: {gresGpu: 'h100:8', skuCpu: 9}\n")
+    return made
+
+
+def given(folder: Path, *trees: dict[str, Any] | str) -> list[Path]:
+    files = [folder / f"values-{number}.yaml" for number, _ in enumerate(trees)]
+    for file, tree in zip(files, trees, strict=True):
+        file.write_text(tree if isinstance(tree, str) else yaml.safe_dump(tree))
+    return files
+
+
+def test_maps_are_merged_and_everything_else_is_replaced() -> None:
+    below = {"a": {"x": 1, "y": [1, 2]}, "b": 1, "c": {"z": 1}}
+    above = {"a": {"y": [3]}, "b": {"now": "a map"}, "c": "now a text"}
+    expected = {"a": {"x": 1, "y": [3]}, "b": {"now": "a map"}, "c": "now a text"}
+    assert over(below, above) == expected
+    assert over_chart(below, above) == expected
+
+
+def test_null_takes_away_what_the_chart_has_and_stays_where_it_has_nothing() -> None:
+    chart = {"a": {"x": 1, "y": 2}, "b": 1}
+    found = over_chart(chart, {"a": {"x": None, "new": None}, "b": None, "other": {"deep": None}})
+    assert found == {"a": {"y": 2, "new": None}, "other": {"deep": None}}
+
+
+def test_files_meet_each_other_before_they_meet_the_chart(chart: Path, tmp_path: Path) -> None:
+    # Taken one by one, the first would leave nothing of the chart's map for the second.
+    files = given(tmp_path, {"controller": None}, {"controller": {"priorityClassName": "high"}})
+    assert values(chart, files)["controller"] == {"replicas": 1, "priorityClassName": "high"}
+
+
+def test_nothing_is_changed_in_what_was_given() -> None:
+    below: dict[str, Any] = {"a": {"x": 1}}
+    above: dict[str, Any] = {"a": {"y": 2}}
+    over(below, above)
+    over_chart(below, above)
+    assert (below, above) == ({"a": {"x": 1}}, {"a": {"y": 2}})
+
+
+def test_layers_of_the_chart_are_there_and_one_of_somebodys_own_takes_the_whole_place(
+    chart: Path, tmp_path: Path
+) -> None:
+    assert set(values(chart)["compute"]["layers"]) == {"base", "h100"}
+    files = given(tmp_path, {"compute": {"layers": {"h100": {"gresGpu": "h100:4"}, "mine": {}}}})
+    found = values(chart, files)["compute"]["layers"]
+    assert found == {"base": {"features": ["linux"]}, "h100": {"gresGpu": "h100:4"}, "mine": {}}
+
+
+def test_without_compute_there_are_still_the_layers(chart: Path, tmp_path: Path) -> None:
+    assert set(values(chart, given(tmp_path, {"compute": None}))["compute"]) == {"layers"}
+
+
+def test_what_a_parent_chart_shares_is_no_part_of_a_cluster(chart: Path, tmp_path: Path) -> None:
+    assert "global" not in values(chart, given(tmp_path, {"global": {"x": 1}}))
+
+
+def test_a_date_is_a_text_as_for_helm(tmp_path: Path) -> None:
+    (file,) = given(tmp_path, "login: {annotations: {since: 2026-01-02}}\n")
+    assert read(file) == {"login": {"annotations": {"since": "2026-01-02"}}}
+
+
+@pytest.mark.parametrize("shipped", ["values-local.yaml", "values-coreweave.yaml"])
+def test_the_values_that_we_ship_make_a_cluster(shipped: str) -> None:
+    assert spec(CHART, [CHART / shipped]).controller.replicas == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("contoller: {}", "contoller: there is no such value. Did you mean controller?"),
+        ("compute: {nodes: {a: {enable: true}}}", r"compute\.nodes\.a\.enable: there is no such .* enabled\?"),
+        ("compute: {mounts: [{name: /home, pvcs: x}]}", r"compute\.mounts\[0\]\.pvcs: .* Did you mean pvc\?"),
+        ("zzz: 1", "There are accounting, compute"),
+        ("controller: {replicas: many}", r"Expected `int`, got `str` - at `\$\.controller\.replicas`"),
+        ("compute: many", "compute is a map of values, found 'many'"),
+        ("a: [", "is not YAML"),
+        ("- a", "values are a map, found list"),
+    ],
+)
+def test_what_is_wrong_is_refused_with_its_place(chart: Path, tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(Refusal, match=told):
+        spec(chart, given(tmp_path, text))
+
+
+def test_a_file_that_is_not_there_and_a_folder_that_is_no_chart_are_refused(chart: Path, tmp_path: Path) -> None:
+    with pytest.raises(Refusal, match=r"nowhere\.yaml cannot be read: No such file"):
+        spec(chart, [tmp_path / "nowhere.yaml"])
+    with pytest.raises(Refusal, match=r"is no chart: there is no values\.yaml in it"):
+        spec(tmp_path)
+
+
+def test_a_layer_in_two_files_is_refused(chart: Path) -> None:
+    (chart / "compute-defs" / "b.yaml").write_text("h100: {}\n")
+    with pytest.raises(Refusal, match="layer h100 stands in another file"):
+        values(chart)
