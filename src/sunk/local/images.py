@@ -22,7 +22,9 @@ SUITES = {"24.11": "trixie", "26.05": "forky"}
 DEFAULT = "24.11"
 
 CONTAINERFILE = "images/Containerfile"
+# What changes most often comes last, see `seed`.
 SOURCES = {
+    "mariadb": ("images/mariadb",),
     "slurm": ("images/slurm",),
     "sunk": ("LICENSE", "README.md", "pyproject.toml", "requirements/run.txt", "src"),
 }

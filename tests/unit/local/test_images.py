@@ -10,7 +10,12 @@ from sunk.local import cache, debian, images, paths
 from sunk.local.buildah import complaint
 from sunk.model.refusal import Refusal
 
-SCRIPTS = [file for file in images.sources("slurm") if file.name != "Containerfile"]
+SCRIPTS = [
+    file
+    for image in ("mariadb", "slurm")
+    for file in images.sources(image)
+    if file.name != "Containerfile" and file.suffix != ".cnf"
+]
 
 
 def text(name: str) -> str:

@@ -12,14 +12,18 @@ with slurm.cluster(nodes=3, gpus=("h100",), config={"KillWait": 30}) as it:
     it.python("-c", "import ctypes; ctypes.CDLL('libslurm.so.42')")
     pytest_inside(it, "tests/slurm")                            # in our own image, beside that cluster
 
+with slurm.cluster(nodes=1, accounting=True) as it:             # slurmdbd and MariaDB; limits are enforced
+    it.run("sacctmgr", "-i", "add", "account", "lab")
+    it.kill("accounting"); it.start("accounting")
+
+with slurm.cluster(nodes=1, munge=True) as it: ...              # where the image has munged (24.11)
 with slurm.many_nodes(5000) as it: ...                          # without as many slurmd; see `crowd`
 ```
 
-Machines are `controller` (slurmctld), `login` (sackd, commands), `sunk` (our own image, on login's network) and one
-per node, each a box of namespaces (see `box`) on a network that leads nowhere. Nodes are dynamic and configless, as
-in production. Nothing outlives the block; what a killed test run left is removed by the next one's start.
-
-slurmdbd has no place yet: it would be one more machine here (`layout`), with MariaDB beside it.
+Machines are `controller` (slurmctld), `login` (sackd, commands), `sunk` (our own image, on login's network), with
+accounting also `accounting` (slurmdbd) and `database` (MariaDB), and one per node; each is a box of namespaces (see
+`box`) on a network that leads nowhere. Nodes are dynamic and configless, as in production. Nothing outlives the block;
+what a killed test run left is removed by the next one's start.
 """
 
 from sunk.local.slurm.configuration import Node

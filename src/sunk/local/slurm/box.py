@@ -20,11 +20,19 @@ from sunk.local.process import Daemon
 DEVICES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9), "tty": (5, 0)}
 PATH = "/opt/sunk/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 SLURM_USER = 64030
+DATABASE_USER = 64032
 ANCHORED = "anchored"
 LISTENING = "0A"
 """As /proc/net/tcp says it."""
 # Each daemon insists that the folder of its socket is its own: slurmd runs as root, slurmctld as slurm.
-RUN_FOLDERS = {"slurm": 0, "slurmctld": SLURM_USER, "slurmdbd": SLURM_USER, "lock": 0}
+RUN_FOLDERS = {
+    "slurm": 0,
+    "slurmctld": SLURM_USER,
+    "slurmdbd": SLURM_USER,
+    "lock": 0,
+    "munge": 0,
+    "mysqld": DATABASE_USER,
+}
 
 
 class Bind(msgspec.Struct, frozen=True):

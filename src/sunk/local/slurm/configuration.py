@@ -13,9 +13,13 @@ Settings = Mapping[str, str | int | None]
 CONTROLLER: Final = "controller"
 LOGIN: Final = "login"
 TOOLS: Final = "sunk"
-BOXES: Final = (CONTROLLER, LOGIN, TOOLS)
+ACCOUNTING: Final = "accounting"
+DATABASE: Final = "database"
+BOXES: Final = (CONTROLLER, LOGIN, TOOLS, ACCOUNTING, DATABASE)
 CONTROLLER_PORT: Final = 6817
 NODE_PORT: Final = 6818
+ACCOUNTING_PORT: Final = 6819
+DATABASE_PORT: Final = 3306
 GPUS: Final = 8
 GPU_FOLDER: Final = "/opt/gpus"
 

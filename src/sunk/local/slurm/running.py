@@ -11,7 +11,20 @@ from typing import Final
 
 from sunk.local.process import Home
 from sunk.local.slurm import configuration, wires
-from sunk.local.slurm.configuration import BOXES, CONTROLLER, LOGIN, NODE_PORT, PARTITIONS, TOOLS, Node, Settings
+from sunk.local.slurm.configuration import (
+    ACCOUNTING,
+    ACCOUNTING_PORT,
+    BOXES,
+    CONTROLLER,
+    DATABASE,
+    DATABASE_PORT,
+    LOGIN,
+    NODE_PORT,
+    PARTITIONS,
+    TOOLS,
+    Node,
+    Settings,
+)
 from sunk.local.slurm.layout import Layout
 from sunk.local.slurm.machines import Answer, Machines, finish
 from sunk.model.refusal import Refusal
@@ -86,9 +99,26 @@ class Slurm:
         for box, daemon in (self.layout.controller(), self.layout.login()):
             self.machines.add(box, daemon=daemon)
         self._make(nodes)
+        self._begin_accounting()
         self.machines.up(*self.machines.boxes)
         self.start(CONTROLLER)
+        if self.layout.accounting:
+            # Of associations it writes down what was used every five minutes, and at its end. 26.05 that was killed
+            # before it ever did refuses to start again.
+            self.stop(CONTROLLER)
+            self.start(CONTROLLER)
         self.start(LOGIN, *(node.name for node in nodes))
+
+    def _begin_accounting(self) -> None:
+        """Each waits for the one before it: a slurmctld that enforces limits does not start without them."""
+        if not self.layout.accounting:
+            return
+        indexes = {ACCOUNTING: wires.ACCOUNTING, DATABASE: wires.DATABASE}
+        wires.connect(self.layout.cluster, indexes)
+        self.layout.introduce(indexes)
+        for box, daemon in (self.layout.database(), self.layout.accountant()):
+            self.machines.add(box, daemon=daemon)
+            self.start(box.name)
 
     def add(self, *nodes: Node | str) -> None:
         """Add nodes, each with a slurmd of its own, and wait until they are usable."""
@@ -110,6 +140,9 @@ class Slurm:
     def start(self, *names: str) -> None:
         """Start what was stopped or killed, and wait until it serves."""
         self.machines.start(*names)
+        for name, port in ((DATABASE, DATABASE_PORT), (ACCOUNTING, ACCOUNTING_PORT)):
+            if name in names:
+                self.machines.wait(partial(self.machines.listens, name, port), what=f"the {name}", timeout=READY)
         if CONTROLLER in names:
             self.machines.wait(self.answers, what="an answer of slurmctld", timeout=READY)
         if LOGIN in names:

@@ -39,12 +39,15 @@ def cluster(  # noqa: PLR0913 (each stands for itself and has a default)
     lines: Sequence[str] = PARTITIONS,
     files: Mapping[str, str] = _NOTHING,
     gpus: Sequence[str] = (),
+    accounting: bool = False,
+    munge: bool = False,
 ) -> Iterator[Slurm]:
     """A real Slurm out of our image, for the length of a block.
 
     `nodes`: how many, or which; each has a slurmd of its own. `config`: settings of slurm.conf laid over our defaults
     (None takes one out), `lines`: its partitions, node sets and the like; `files`: what else lies in /etc/slurm, by
-    name, executable where it begins with #!. `gpus`: models of which every node has the files of eight.
+    name, executable where it begins with #!. `gpus`: models of which every node has the files of eight. `accounting`:
+    with slurmdbd and MariaDB, and with associations, limits and QOS enforced. `munge`: by munge instead of auth/slurm.
     """
     wanted = configuration.nodes(nodes)
     if os.geteuid() != 0:
@@ -52,7 +55,9 @@ def cluster(  # noqa: PLR0913 (each stands for itself and has a default)
             "a Slurm on this machine needs root (namespaces, mounts). Run this as root, for example with sudo."
         )
     with _owned() as folder:
-        layout = Layout(cluster=folder.name, folder=folder, version=version, gpus=tuple(gpus))
+        layout = Layout(
+            cluster=folder.name, folder=folder, version=version, gpus=tuple(gpus), accounting=accounting, munge=munge
+        )
         layout.make_folders()
         layout.write(config=config, lines=lines, files=files)
         cgroups.create(layout.cluster, nodes=())

@@ -17,6 +17,8 @@ BLOCK: Final = IPv4Network("10.0.0.0/16")
 HARDWARE: Final = "02:00:00:00:00:01"
 # Boxes are numbered in the order in which they are made.
 CONTROLLER, LOGIN, FIRST_NODE = 0, 1, 2
+# Behind every node there can be.
+ACCOUNTING, DATABASE = 60_000, 60_001
 
 
 def address(index: int) -> str:
