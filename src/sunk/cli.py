@@ -25,8 +25,18 @@ def main() -> None:
 
 def _register() -> None:
     from sunk.local.commands import local
+    from sunk.operator.commands import operator
+    from sunk.operator.nodeset.commands import nodeset
+    from sunk.operator.slurmcluster.rendering import render
+    from sunk.operator.status import status
+    from sunk.slurm.commands import slurm
 
     main.add_command(local)
+    main.add_command(nodeset)
+    main.add_command(operator)
+    main.add_command(render)
+    main.add_command(slurm)
+    main.add_command(status)
 
 
 _register()

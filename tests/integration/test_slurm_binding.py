@@ -1,15 +1,26 @@
 """libslurm as it is compiled into our image, on a real slurmctld with real slurmd: see `tests/slurm`."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from sunk.local import slurm as slurms
-from sunk.local.slurm import Node, pytest_inside
+from sunk.local.slurm import Node, Slurm, pytest_inside
 
 NODES = ("n1", "n2", Node("g1", cpus=64, memory=512000, features=("h100", "nvlink"), gres="gpu:h100:8"))
+APART = ("tests/slurm/test_commands.py", "tests/slurm/test_limits.py")
 
 
-@pytest.mark.parametrize("version", ["24.11", pytest.param("26.05", marks=pytest.mark.full)])
-def test_the_binding_reads_and_orders(version: str) -> None:
-    with slurms.cluster(nodes=NODES, gpus=["h100"], version=version) as it:
-        results = pytest_inside(it, "tests/slurm")
-        assert {each.outcome for each in results} == {"passed"}
+@pytest.fixture(scope="module", params=["24.11", pytest.param("26.05", marks=pytest.mark.full)])
+def bound(request: pytest.FixtureRequest) -> Iterator[Slurm]:
+    with slurms.cluster(nodes=NODES, gpus=["h100"], version=request.param) as it:
+        yield it
+
+
+def test_the_binding_reads_and_orders(bound: Slurm) -> None:
+    others = (f"--ignore={name}" for name in ("tests/slurm/accounting", *APART))
+    assert {each.outcome for each in pytest_inside(bound, "tests/slurm", *others)} == {"passed"}
+
+
+def test_people_see_what_slurm_says_and_its_limits_are_kept(bound: Slurm) -> None:
+    assert {each.outcome for each in pytest_inside(bound, *APART)} == {"passed"}

@@ -51,12 +51,20 @@ class InvalidFeature(SlurmError):
     """Features that the node cannot have."""
 
 
+class TooLong(SlurmError):
+    """A path, script or other text of a job is longer than Slurm takes; it does not say which."""
+
+
 class InvalidJob(SlurmError):
     """There is no such job, or no longer."""
 
 
 class AlreadyDone(InvalidJob):
     """The job has ended, or is about to."""
+
+
+class Pending(SlurmError):
+    """The job has not started."""
 
 
 class Transition(SlurmError):
@@ -71,11 +79,13 @@ _KINDS: Final[dict[int, type[SlurmError]]] = {
     **dict.fromkeys((1001, 1002, 1003, 1004, *range(1800, 1806)), Unreachable),
     **dict.fromkeys((1007, 6000, 6001), Unauthenticated),
     **dict.fromkeys((2002, 2010), Denied),
+    2012: TooLong,
     2016: Busy,
     2017: InvalidJob,
     2018: UnknownName,
     2020: Transition,
     2021: AlreadyDone,
+    2024: Pending,
     2028: InvalidState,
     2029: InvalidFeature,
     2039: NotBatch,

@@ -10,6 +10,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from sunk.slurm import bounds
 from sunk.slurm.description import Description
 from sunk.slurm.errors import InvalidJob
 from sunk.slurm.library import Library
@@ -32,6 +33,7 @@ class Jobs:
         """Queue a job with a script. Slurm wants an environment with it; there is one if none is named."""
         if not wanted.script:
             raise ValueError(f"job {wanted.name!r} has no script: submit one with it, or allocate without")
+        bounds.check_job(wanted)
         whole = replace(_somewhere(wanted), environment=wanted.environment or _PATH)
         return await self._library.call(partial(self._library.wire.submit, whole), asked=f"submit job {wanted.name}")
 
@@ -43,6 +45,7 @@ class Jobs:
         """
         if wanted.script:
             raise ValueError(f"job {wanted.name!r} has a script: submit it")
+        bounds.check_job(wanted)
         send = partial(self._library.wire.allocate, _somewhere(wanted))
         return await self._library.call(send, asked=f"allocate job {wanted.name}")
 
@@ -79,6 +82,7 @@ class Jobs:
 
     async def update(self, job: int, *, to: Description) -> bool:
         """Change what is not None in the description. False if the job has ended."""
+        bounds.check_job(to)
         try:
             await self._library.call(lambda: self._library.wire.update_job(job, to), asked=f"update job {job}")
         except InvalidJob:

@@ -14,13 +14,15 @@ that are stuck.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Final, Self, TypeVar
 
-from sunk.slurm.errors import InvalidJob, Unreachable
-from sunk.slurm.records import Job, Node, Partition, Reservation, Statistics, Table
+from sunk.slurm.errors import InvalidJob, Pending, Unreachable
+from sunk.slurm.reading import Others
+from sunk.slurm.records import Allocation, Job, Node, Partition, Reservation, Statistics, Table
 from sunk.slurm.wire import Wire
 
 T = TypeVar("T")
@@ -60,6 +62,10 @@ class Library:
     async def reservations(self, since: int = 0) -> Table[Reservation] | None:
         return await self._table("reservations", since)
 
+    async def others(self, since: Mapping[str, int]) -> Others:
+        """Read all tables but that of the nodes, and when slurmctld started, in one go."""
+        return await self.call(partial(self.wire.others, since), asked="read jobs, partitions and reservations")
+
     async def all_nodes(self) -> Table[Node]:
         """Read all nodes, whether or not they changed."""
         found = await self.nodes()
@@ -77,6 +83,16 @@ class Library:
         except InvalidJob:
             return ()
         return table.rows
+
+    async def allocation(self, number: int) -> Allocation | None:
+        """Read how many CPUs a job has on each of its nodes; None while it holds none."""
+        try:
+            found: Allocation = await self.call(
+                lambda: self.wire.table("allocation", number), asked=f"read the allocation of job {number}"
+            )
+        except (InvalidJob, Pending):
+            return None
+        return found
 
     async def statistics(self) -> Statistics:
         return await self.call(self.wire.statistics, asked="read the statistics")

@@ -9,8 +9,9 @@ The design. One loop reads all tables, one read at a time, for everybody in the 
 
 - A read is conditional: each table is asked for with the time that the server gave with the last one, never with a
   time of ours. The server leaves a second of overlap, so a change in the same second is not missed. A clock that was
-  set back defeats that, so after a reconnect, after a new boot time and every half minute all is read whole. The boot
-  time is asked for last: a restart in the middle of a read is then seen, and the read is done again.
+  set back defeats that, so after a reconnect, after a new boot time and every half minute all is read whole. If a
+  table came, the boot time is asked for once more at the end: a restart in the middle of a read is then seen, and the
+  read is done again.
 - A read counts as a whole or not at all: no subscriber sees half of one. They are called once all of it is in place.
 - `read_after` is for who has just written or was told something. It wants a read that *begins* after the call; one
   under way may have passed the row already. So all who ask during a read share the next one, which follows at once.
@@ -31,26 +32,18 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from contextlib import asynccontextmanager, suppress
 from copy import copy
-from typing import Any, Final, Never, Protocol, Self
+from typing import Any, Final, Never, Self
 
 from msgspec import Struct
 
+from sunk.slurm import reading
 from sunk.slurm.belief import JobNumbers, Known, Losses, Stale, State, Suspicion, Unknown
 from sunk.slurm.errors import SlurmError
-from sunk.slurm.records import Job, Node, Partition, Reservation, Table
+from sunk.slurm.reading import Found, Reader
+from sunk.slurm.records import Job, Node, Partition, Reservation
 from sunk.slurm.rows import Difference, Rows
 
 MOST_RESTARTS: Final = 3
-
-
-class Reader(Protocol):
-    """What is asked of Slurm. None means that nothing changed since the time that came with an earlier table."""
-
-    async def nodes(self, since: int = 0) -> Table[Node] | None: ...
-    async def jobs(self, since: int = 0) -> Table[Job] | None: ...
-    async def partitions(self, since: int = 0) -> Table[Partition] | None: ...
-    async def reservations(self, since: int = 0) -> Table[Reservation] | None: ...
-    async def boot_time(self) -> int: ...
 
 
 class Pace(Struct, frozen=True):
@@ -99,17 +92,6 @@ class MirrorStatistics(Struct, frozen=True):
     period: float
     suspicions: tuple[Suspicion, ...]
     rows: dict[str, int]
-
-
-class _Found(Struct, frozen=True):
-    """One read of everything. None: unchanged."""
-
-    whole: bool
-    nodes: Table[Node] | None
-    jobs: Table[Job] | None
-    partitions: Table[Partition] | None
-    reservations: Table[Reservation] | None
-    boot: int
 
 
 class Mirror:
@@ -271,12 +253,12 @@ class Mirror:
         for listener in tuple(self._listeners):
             listener(self.state)
 
-    async def _gather(self, *, whole: bool) -> _Found:
+    async def _gather(self, *, whole: bool) -> Found:
         """Ask for everything, and again from the beginning if slurmctld was started anew meanwhile."""
         if self._boot is None:
             self._boot = await self._reader.boot_time()
         for _ in range(MOST_RESTARTS):
-            found = await self._ask(whole=whole)
+            found = await reading.read(self._reader, self._updated, whole=whole)
             if found.boot == self._boot:
                 return found
             self._boot, whole = found.boot, True
@@ -284,26 +266,12 @@ class Mirror:
             self._counts.restarts += 1
         raise Stale("slurmctld starts anew again and again")
 
-    async def _ask(self, *, whole: bool) -> _Found:
-        since: dict[str, int] = {} if whole else self._updated
-        found = _Found(
-            whole=whole,
-            nodes=await self._reader.nodes(since.get("nodes", 0)),
-            jobs=await self._reader.jobs(since.get("jobs", 0)),
-            partitions=await self._reader.partitions(since.get("partitions", 0)),
-            reservations=await self._reader.reservations(since.get("reservations", 0)),
-            boot=await self._reader.boot_time(),
-        )
-        if whole and None in (found.nodes, found.jobs, found.partitions, found.reservations):
-            raise Stale("slurmctld answered «no change» when asked for everything")
-        return found
-
     def _lose(self, reason: str) -> None:
         self._failures += 1
         self._counts.failures += 1
         self.state = Unknown(since=self.state.since if isinstance(self.state, Unknown) else _now(), reason=reason)
 
-    def _take(self, found: _Found, *, begun: float, asked: bool) -> None:
+    def _take(self, found: Found, *, begun: float, asked: bool) -> None:
         differences = [*self._differences(found)]
         for rows, difference in differences:
             self._judge(rows, difference)
@@ -319,14 +287,9 @@ class Mirror:
         for rows, difference in differences:
             rows.tell(difference)
 
-    def _differences(self, found: _Found) -> Iterator[tuple[Rows[Any, Any], Difference[Any, Any]]]:
-        tables: tuple[tuple[Rows[Any, Any], Table[Any] | None], ...] = (
-            (self.nodes, found.nodes),
-            (self.jobs, found.jobs),
-            (self.partitions, found.partitions),
-            (self.reservations, found.reservations),
-        )
-        for rows, table in tables:
+    def _differences(self, found: Found) -> Iterator[tuple[Rows[Any, Any], Difference[Any, Any]]]:
+        held: tuple[Rows[Any, Any], ...] = (self.nodes, self.jobs, self.partitions, self.reservations)
+        for rows, table in zip(held, found.tables, strict=True):
             if table is not None:
                 self._updated[rows.name] = table.updated
                 yield rows, rows.compare(table.rows)

@@ -16,9 +16,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from sunk.model import hostlist
-from sunk.slurm import extra as extras
+from sunk.slurm import bounds, extra as extras
 from sunk.slurm.errors import Busy, SlurmError, UnknownName
 from sunk.slurm.library import Library
+from sunk.slurm.mirror import Mirror
 from sunk.slurm.states import NodeBase, NodeFlag, NodeState
 from sunk.slurm.wire import Change
 
@@ -32,14 +33,16 @@ class Outcome(Struct, frozen=True):
     unknown: tuple[str, ...] = ()
     """Slurm has no such node."""
     refused: tuple[str, ...] = ()
-    """Left as they were: busy, or in a state from which the order would do harm."""
+    """Left as they were: busy, or in a state from which the order would do harm, or with an extra that is full."""
 
 
 class Orders:
     """Orders about nodes and about Slurm itself; those about jobs are in `jobs`."""
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, library: Library, *, mirror: Mirror | None = None) -> None:
+        """With a mirror, it hears before nodes are deleted that their absence will be nothing to wonder about."""
         self._library = library
+        self._mirror = mirror
 
     async def drain(self, names: Collection[str], *, reason: str) -> Outcome:
         """Take nodes out of service once their jobs are done. Without a reason Slurm would leave an old one standing."""
@@ -86,9 +89,11 @@ class Orders:
         for name in ours:
             if name in texts and (merged := extras.merge(texts[name], ours[name])) != texts[name]:
                 groups.setdefault(merged, []).append(name)
+        # What users wrote there may be long already, and that on one node must not keep the others from theirs.
+        refused = [name for text in [*groups] if bounds.is_long(text) for name in groups.pop(text)]
         outcomes = [await self._update(names, Change(names="", extra=text)) for text, names in groups.items()]
         lost = _sorted((name for name in ours if name not in texts), *(each.unknown for each in outcomes))
-        return Outcome(done=_sorted(set(ours) - set(lost)), unknown=lost)
+        return Outcome(done=_sorted(set(ours) - set(lost) - set(refused)), unknown=lost, refused=_sorted(refused))
 
     async def create(self, names: Collection[str], *, line: str) -> Outcome:
         """Create nodes by the rest of a node line, such as `CPUs=8 RealMemory=4000 State=CLOUD`."""
@@ -101,8 +106,10 @@ class Orders:
 
     async def delete(self, names: Collection[str]) -> Outcome:
         """Delete nodes. One that is gone already counts as done; one with a job on it is refused, by Slurm itself."""
-        known = await self._states()
-        refused = await self._delete(sorted(set(names) & set(known)))
+        found = sorted(set(names) & set(await self._states()))
+        if self._mirror:
+            self._mirror.expect_gone(found)
+        refused = await self._delete(found)
         return Outcome(done=_sorted(set(names) - set(refused)), refused=_sorted(refused))
 
     async def _delete(self, names: list[str]) -> list[str]:
@@ -123,6 +130,7 @@ class Orders:
         await self._send(self._library.wire.reconfigure, asked="reconfigure")
 
     async def _update(self, names: Collection[str], change: Change) -> Outcome:
+        bounds.check_change(change)
         wanted = sorted(set(names))
         unknown: list[str] = []
         trouble: SlurmError | None = None

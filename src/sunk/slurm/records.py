@@ -135,6 +135,16 @@ class Job(Struct, frozen=True, array_like=True, gc=False):
         return tuple(gres.indices(text) for text in self.gres_per_node)
 
 
+class Allocation(Struct, frozen=True, array_like=True, gc=False):
+    """How many CPUs a job has on each of its nodes. A read of its own: the job's row has them in a hidden form only."""
+
+    job: int
+    nodes: str
+    """A hostlist."""
+    cpus: tuple[int, ...]
+    """In the order of `nodes`."""
+
+
 class Partition(Struct, frozen=True, array_like=True, gc=False):
     """A partition."""
 
@@ -248,3 +258,9 @@ class Statistics(Struct, frozen=True, array_like=True):
     backfilled_het: int
     rpcs: tuple[Calls, ...]
     callers: tuple[Calls, ...]
+    cycle_exits: tuple[int, ...]
+    """How often a cycle of the main scheduler ended for each reason of `rpcs.MAIN_EXITS`."""
+    backfill_exits: tuple[int, ...]
+    """The same for `rpcs.BACKFILL_EXITS`."""
+    unsent: tuple[tuple[int, int], ...]
+    """Messages that wait to be sent to nodes: the number of the request, and how many."""

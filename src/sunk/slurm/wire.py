@@ -11,7 +11,8 @@ from msgspec import Struct, msgpack
 
 from sunk.slurm import description, errors, loading
 from sunk.slurm.description import Description
-from sunk.slurm.records import Job, Node, Partition, Reservation, Statistics, Table
+from sunk.slurm.reading import Others
+from sunk.slurm.records import Allocation, Job, Node, Partition, Reservation, Statistics, Table
 
 T = TypeVar("T")
 LEAVE: Final = 0xFFFFFFFE
@@ -51,6 +52,7 @@ class Wire:
             "partitions": (lib.sunk_partitions, msgpack.Decoder(Table[Partition])),
             "reservations": (lib.sunk_reservations, msgpack.Decoder(Table[Reservation])),
             "job": (lib.sunk_load_job, msgpack.Decoder(Table[Job])),
+            "allocation": (lib.sunk_allocation, msgpack.Decoder(Allocation)),
         }
         self._statistics = msgpack.Decoder(Statistics)
 
@@ -61,9 +63,16 @@ class Wire:
         return number >> 16, number >> 8 & 0xFF, number & 0xFF
 
     def table(self, name: str, key: int) -> Any:
-        """Read one table; None if it has not changed since `key`. For the table `job`, the key is the job's number."""
+        """Read one table; None if it has not changed since `key`. Of `job` and `allocation` it is the job's number."""
         read, decoder = self._tables[name]
         return self._decoded(lambda buffer: read(key, buffer), decoder, asked=f"read the {name}")
+
+    def others(self, since: Mapping[str, int]) -> Others:
+        """Read all tables but that of the nodes, and then the boot time."""
+        jobs, partitions, reservations = (
+            self.table(name, since.get(name, 0)) for name in ("jobs", "partitions", "reservations")
+        )
+        return Others(jobs, partitions, reservations, boot=self.boot_time())
 
     def statistics(self) -> Statistics:
         found = self._decoded(self._lib.sunk_statistics, self._statistics, asked="read the statistics")

@@ -1,7 +1,7 @@
 """A mirror ends equal to Slurm whatever happens, and says so when it cannot know."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import pytest
@@ -11,7 +11,8 @@ from msgspec import Struct, structs
 from sunk.slurm.belief import Known, Stale, Unknown
 from sunk.slurm.errors import Unreachable
 from sunk.slurm.mirror import Mirror, Pace
-from sunk.slurm.records import Job, Node, Partition, Reservation, Table
+from sunk.slurm.reading import Others
+from sunk.slurm.records import Job, Node, Table
 
 pytestmark = pytest.mark.looptime
 
@@ -97,14 +98,11 @@ class Server:
     async def nodes(self, since: int = 0) -> Table[Node] | None:
         return await self._answer("nodes", since)
 
-    async def jobs(self, since: int = 0) -> Table[Job] | None:
-        return await self._answer("jobs", since)
-
-    async def partitions(self, since: int = 0) -> Table[Partition] | None:
-        return await self._answer("partitions", since)
-
-    async def reservations(self, since: int = 0) -> Table[Reservation] | None:
-        return await self._answer("reservations", since)
+    async def others(self, since: Mapping[str, int]) -> Others:
+        jobs, partitions, reservations = [
+            await self._answer(name, since.get(name, 0)) for name in ("jobs", "partitions", "reservations")
+        ]
+        return Others(jobs, partitions, reservations, boot=await self.boot_time())
 
     async def boot_time(self) -> int:
         await asyncio.sleep(self.delay)

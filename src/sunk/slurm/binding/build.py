@@ -36,7 +36,7 @@ def source() -> str:
     """The whole C text."""
     errors = (HEADERS / "slurm_errno.h").read_text()
     parts = [
-        *(_text(name) for name in ("versions.h", "msgpack.h", "calls.h")),
+        *(_text(name) for name in ("memory.h", "versions.h", "msgpack.h", "calls.h")),
         *(packer(name, shape) for name, shape in SHAPES.items()),
         error_names(errors),
         *(_text(name) for name in ("reads.h", "orders.h")),

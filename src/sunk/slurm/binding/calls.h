@@ -1,4 +1,4 @@
-/* The tables of requests and of callers within the statistics. */
+/* Tables within a row: requests and callers of the statistics, CPUs by node of an allocation. */
 
 static void put_rpcs(sunk_buffer *b, const stats_info_response_msg_t *r)
 {
@@ -11,6 +11,18 @@ static void put_rpcs(sunk_buffer *b, const stats_info_response_msg_t *r)
 	}
 }
 
+/* Slurm says `4 CPUs on each of 2 nodes`; here each node has its own number, in the order of the node list. */
+static void put_cpus(sunk_buffer *b, const resource_allocation_response_msg_t *r)
+{
+	uint32_t nodes = 0;
+	for (uint32_t i = 0; i < r->num_cpu_groups; i++)
+		nodes += r->cpu_count_reps[i];
+	put_array(b, nodes);
+	for (uint32_t i = 0; i < r->num_cpu_groups; i++)
+		for (uint32_t j = 0; j < r->cpu_count_reps[i]; j++)
+			put_number(b, r->cpus_per_node[i]);
+}
+
 static void put_callers(sunk_buffer *b, const stats_info_response_msg_t *r)
 {
 	put_array(b, r->rpc_user_size);
@@ -19,5 +31,22 @@ static void put_callers(sunk_buffer *b, const stats_info_response_msg_t *r)
 		put_number(b, r->rpc_user_id[i]);
 		put_number(b, r->rpc_user_cnt[i]);
 		put_number(b, r->rpc_user_time[i]);
+	}
+}
+
+static void put_numbers(sunk_buffer *b, const uint32_t *numbers, uint32_t count)
+{
+	put_array(b, numbers ? count : 0);
+	for (uint32_t i = 0; numbers && i < count; i++)
+		put_number(b, numbers[i]);
+}
+
+static void put_unsent(sunk_buffer *b, const stats_info_response_msg_t *r)
+{
+	put_array(b, r->rpc_queue_type_count);
+	for (uint32_t i = 0; i < r->rpc_queue_type_count; i++) {
+		put_array(b, 2);
+		put_number(b, r->rpc_queue_type_id[i]);
+		put_number(b, r->rpc_queue_count[i]);
 	}
 }

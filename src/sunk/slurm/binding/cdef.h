@@ -8,6 +8,7 @@ int sunk_jobs(int64_t since, sunk_buffer *);
 int sunk_partitions(int64_t since, sunk_buffer *);
 int sunk_reservations(int64_t since, sunk_buffer *);
 int sunk_load_job(uint32_t job, sunk_buffer *);
+int sunk_allocation(uint32_t job, sunk_buffer *);
 int sunk_statistics(sunk_buffer *);
 int sunk_boot_time(int64_t *);
 int sunk_ping(void);

@@ -62,6 +62,17 @@ static int sunk_load_job(uint32_t job, sunk_buffer *b)
 	return sunk_done(b);
 }
 
+static int sunk_allocation(uint32_t job, sunk_buffer *b)
+{
+	resource_allocation_response_msg_t *m = NULL;
+	errno = 0;
+	if (slurm_allocation_lookup(job, &m))
+		return FAILED();
+	pack_allocation(b, m);
+	slurm_free_resource_allocation_response_msg(m);
+	return sunk_done(b);
+}
+
 static int sunk_statistics(sunk_buffer *b)
 {
 	stats_info_request_msg_t request = { .command_id = STAT_COMMAND_GET };

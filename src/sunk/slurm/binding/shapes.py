@@ -74,6 +74,12 @@ JOBS: Final = Shape(
     },
 )
 
+ALLOCATION: Final = Shape(
+    record=records.Allocation,
+    row="resource_allocation_response_msg_t",
+    values={"job": "JOB_OF(r)", "nodes": "r->node_list", "cpus": "put_cpus(b, r)"},
+)
+
 PARTITIONS: Final = Shape(
     record=records.Partition,
     row="partition_info_t",
@@ -135,12 +141,16 @@ STATISTICS: Final = Shape(
         "backfilled_het": "r->bf_backfilled_het_jobs",
         "rpcs": "put_rpcs(b, r)",
         "callers": "put_callers(b, r)",
+        "cycle_exits": "put_numbers(b, r->schedule_exit, r->schedule_exit_cnt)",
+        "backfill_exits": "put_numbers(b, r->bf_exit, r->bf_exit_cnt)",
+        "unsent": "put_unsent(b, r)",
     },
 )
 
 SHAPES: Final[Mapping[str, Shape]] = {
     "nodes": NODES,
     "jobs": JOBS,
+    "allocation": ALLOCATION,
     "partitions": PARTITIONS,
     "reservations": RESERVATIONS,
     "statistics": STATISTICS,
