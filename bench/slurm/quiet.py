@@ -1,0 +1,157 @@
+"""What the mirror takes while nothing happens, and how long an order takes to be seen in it."""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from statistics import median
+
+from msgspec import Struct
+
+from sunk.slurm import reading
+from sunk.slurm.belief import State
+from sunk.slurm.library import Library
+from sunk.slurm.mirror import Mirror, Pace
+from sunk.slurm.orders import Orders
+from sunk.slurm.reading import Others
+from sunk.slurm.records import Node, Table
+
+DRAINS = 5
+UPDATE_NODES = 3002
+TABLES = ("nodes", "jobs", "partitions", "reservations")
+PLENTY = 3600.0
+
+
+class Quiet(Struct, frozen=True):
+    """The median of a read of all tables, in seconds; the share of a core; and how many reads there were."""
+
+    read: float
+    longest: float
+    share: float
+    reads: int
+    changed: int
+
+
+class Unchanged(Struct, frozen=True):
+    """Medians, in seconds: a read of all tables, and of the nodes alone."""
+
+    everything: float
+    nodes: float
+
+
+class Drain(Struct, frozen=True):
+    """Medians, in seconds: the call; from its end until the mirror shows it; and requests that slurmctld counted."""
+
+    call: float
+    shown: float
+    unasked: float
+    requests: float
+
+
+class Watched:
+    """A library that notes how long each read of everything takes; the loop's own clock is too coarse for that."""
+
+    def __init__(self, library: Library) -> None:
+        self.taken: list[float] = []
+        self.boot_time = library.boot_time
+        self._library = library
+        self._began = self._ended = 0.0
+
+    async def nodes(self, since: int = 0) -> Table[Node] | None:
+        """A read begins with it, and ends with it or with the other tables."""
+        if self._began:
+            self.taken.append(self._ended - self._began)
+        self._began = time.perf_counter()
+        found = await self._library.nodes(since)
+        self._ended = time.perf_counter()
+        return found
+
+    async def others(self, since: Mapping[str, int]) -> Others:
+        found = await self._library.others(since)
+        self._ended = time.perf_counter()
+        return found
+
+
+async def follow(library: Library, *, seconds: float, period: float, whole: float = PLENTY) -> Quiet:
+    """Run a mirror at a steady period."""
+    reader = Watched(library)
+    mirror = Mirror(reader, pace=Pace(quickest=period, slowest=period, whole=whole))
+    async with mirror.running():
+        await mirror.read_after()
+        await asyncio.sleep(3)  # the first read was whole, and so are those in the second of a change
+        reader.taken.clear()
+        before, spent, began = mirror.statistics().counts, time.process_time(), time.monotonic()
+        await asyncio.sleep(seconds)
+        after, spent, took = mirror.statistics().counts, time.process_time() - spent, time.monotonic() - began
+    if after.failures:
+        raise SystemExit(f"of {after.reads} reads {after.failures} failed")
+    reads = after.reads - before.reads
+    changed = reads - (after.unchanged - before.unchanged)
+    return Quiet(median(reader.taken), max(reader.taken), share=spent / took, reads=reads, changed=changed)
+
+
+async def one_after_another(library: Library, *, times: int) -> Unchanged:
+    """Ask again and again, without a pause, for what did not change."""
+    everything: list[float] = []
+    nodes: list[float] = []
+    while len(everything) < times:
+        whole = await reading.read(library, {}, whole=True)
+        await asyncio.sleep(1.1)  # in the second of a change every read is whole
+        since = {name: getattr(whole, name).updated for name in TABLES}
+        for _ in range(times):
+            began = time.perf_counter()
+            found = await reading.read(library, since, whole=False)
+            between = time.perf_counter()
+            alone = await library.nodes(since["nodes"])
+            if not found.nothing or alone is not None:
+                break
+            everything.append(between - began)
+            nodes.append(time.perf_counter() - between)
+    return Unchanged(median(everything), nodes=median(nodes))
+
+
+async def drain(library: Library, *, count: int) -> Drain:
+    """Drain the next so many nodes, some times over; every other time nobody asks the mirror to read.
+
+    It is never taken back: slurmctld would ask all of them for a sign of life, and one single slurmd would answer.
+    """
+    mirror, orders = Mirror(library), Orders(library)
+    calls: list[float] = []
+    shown: dict[bool, list[float]] = {True: [], False: []}
+    async with mirror.running():
+        await mirror.read_after()
+        before = await _updates(library)
+        for turn in range(DRAINS):
+            await asyncio.sleep(2.3)  # the mirror has become slow by then
+            names = [f"sim{turn * count + index:04}" for index in range(1, count + 1)]
+            began = time.monotonic()
+            outcome = await orders.drain(names, reason="bench")
+            calls.append((done := time.monotonic()) - began)
+            if len(outcome.done) != count:
+                raise SystemExit(f"of {count} nodes {len(outcome.done)} were drained")
+            asks = turn % 2 == 0
+            await asyncio.gather(_shown(mirror, names), *((mirror.read_after(),) if asks else ()))
+            shown[asks].append(time.monotonic() - done)
+        requests = (await _updates(library) - before) / DRAINS
+    return Drain(median(calls), shown=median(shown[True]), unasked=median(shown[False]), requests=requests)
+
+
+async def _shown(mirror: Mirror, names: list[str]) -> None:
+    """Wait until the mirror shows that they are drained."""
+    seen = asyncio.Event()
+
+    def look(_: State) -> None:
+        found = (mirror.nodes.get(name) for name in names)
+        if all(node is not None and node.state.draining for node in found):
+            seen.set()
+
+    end = mirror.subscribe(look)
+    try:
+        await asyncio.wait_for(seen.wait(), 10)
+    except TimeoutError:
+        raise SystemExit(f"the drain of {names[0]} and others is not seen: {mirror.statistics()}") from None
+    finally:
+        end()
+
+
+async def _updates(library: Library) -> int:
+    return next((each.count for each in (await library.statistics()).rpcs if each.key == UPDATE_NODES), 0)
