@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import hypothesis
 import msgspec
 import pytest
 
@@ -24,6 +25,10 @@ from sunk.local.cluster import Cluster
 from sunk.local.spec import Spec, plain
 
 API_PREFIX = "test-api-"
+
+# How long an example takes says more about the machine than about the code; what must be quick is measured in bench/.
+hypothesis.settings.register_profile("sunk", deadline=None)
+hypothesis.settings.load_profile("sunk")
 
 # pytest-asyncio asks for «the current loop» before it sets its own. Python 3.11 then makes one that nobody closes,
 # and a warning about it hits whichever test runs when it is collected. Once it was set to none, none is made.
