@@ -201,12 +201,12 @@ class Census:
             return False
         if not fitting.may_join(node, beside=self._pods.store.by("node", name)):
             return False
-        # A Node that registers anew has lost its claim, but not its place.
-        return not any(self._is_of_another(one, fitting.uid) for one in self._slices.by("node", name))
+        return not self.has_place_in_another(node, uid=fitting.uid)
 
-    def _is_of_another(self, one: NodeSlice, uid: str) -> bool:
-        owner = owner_uid(one)
-        return owner != uid and bool(self._sets.by("uid", owner))
+    def has_place_in_another(self, node: Node, *, uid: str) -> bool:
+        """Another NodeSet has it as a member. A Node that registers anew has lost its claim, but not its place."""
+        owners = {owner_uid(one) for one in self._slices.by("node", node.metadata.name)} - {uid}
+        return any(self._sets.by("uid", owner) for owner in owners)
 
     def _taken(self, owner: NodeSet) -> "_Taken":
         """Names in use in the same namespace, where Pods have to differ, or the same cluster, where nodes have to.

@@ -116,7 +116,13 @@ class Deeds:
         there = self._nodes.store.get(Key("", node))
         if there is not None and claim_of(there) not in {"", owner.metadata.uid}:
             await self._sets_known()  # the other may be a set that somebody who led before us has seen, and we have not
-        return await claim(self._nodes, node, owner=owner, name=name, free=self._census.is_free)
+        census, uid = self._census, owner.metadata.uid
+
+        def is_free(found: Node) -> bool:
+            """Whether it is free by now: somebody may have got it, and lost the claim again, since the survey."""
+            return census.is_free(found) and not census.has_place_in_another(found, uid=uid)
+
+        return await claim(self._nodes, node, owner=owner, name=name, free=is_free)
 
     async def _sets_known(self) -> None:
         for one in self._sets.collections:
