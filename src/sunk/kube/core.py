@@ -73,7 +73,13 @@ class Terminated(Struct, frozen=True, gc=False, rename="camel"):
     finished_at: datetime | None = None
 
 
+class Waiting(Struct, frozen=True, gc=False):
+    reason: str = ""
+    message: str = ""
+
+
 class ContainerState(Struct, frozen=True, gc=False):
+    waiting: Waiting | None = None
     running: Running | None = None
     terminated: Terminated | None = None
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from sunk.slurm.binding._libslurm import _FFI, _Lib
+    from sunk.slurm.binding._libslurm import _FFI
 
 
 class Description(Struct, frozen=True, kw_only=True):
@@ -66,10 +66,9 @@ _APART: Final = frozenset({"environment", "whole_nodes"})
 
 
 @contextmanager
-def filled(wanted: Description, *, lib: "_Lib", ffi: "_FFI") -> Iterator[Any]:
+def filled(wanted: Description, *, blank: Any, ffi: "_FFI") -> Iterator[Any]:
     """Give the message for libslurm, which lives as long as the block: C holds pointers into Python's memory."""
-    message = ffi.new("job_desc_msg_t *")
-    lib.slurm_init_job_desc_msg(message)
+    message = ffi.new("job_desc_msg_t *", blank[0])
     held: list[Any] = []
     for name, value in _values(wanted):
         if isinstance(value, str):

@@ -10,18 +10,25 @@ learns it now and not nine seconds later. If somebody is, the caller waits on, f
 
 A call that was given up cannot be recalled. Its thread ends it when libslurm does, and an order may still be carried
 out; this is why `Unreachable` means «unknown». Pings have a thread of their own, so that they never queue behind calls
-that are stuck.
+that are stuck; whoever asks during one shares it.
+
+Waiting for a thread is no part of that bound: a thousand orders at once take as long as a thousand orders take, and
+none of them has anything to complain about while others come to an end. So a call's time counts from when its thread
+begins it, and until then from when slurmctld last answered any call.
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Final, Self, TypeVar
 
+from msgspec import Struct
+
 from sunk.slurm.errors import InvalidJob, Pending, Unreachable
-from sunk.slurm.reading import Others
+from sunk.slurm.reading import Others, together
 from sunk.slurm.records import Allocation, Job, Node, Partition, Reservation, Statistics, Table
 from sunk.slurm.wire import Wire
 
@@ -34,6 +41,13 @@ NO_ANSWER: Final = 1800
 """SLURMCTLD_COMMUNICATIONS_CONNECTION_ERROR, also when it is us who stopped waiting."""
 
 
+class Turn(Struct):
+    """When a call was asked for, and when a thread began it; 0 before that. By a clock that threads can read too."""
+
+    queued: float
+    began: float = 0.0
+
+
 class Library:
     """Read Slurm's tables; `call` is for orders."""
 
@@ -43,6 +57,8 @@ class Library:
         self._patience = patience
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="slurm")
         self._pings = ThreadPoolExecutor(1, thread_name_prefix="slurm-ping")
+        self._answered = 0.0
+        self._ping: asyncio.Future[bool] | None = None
 
     @classmethod
     def load(cls, configuration: Path | None = None) -> Self:
@@ -63,8 +79,12 @@ class Library:
         return await self._table("reservations", since)
 
     async def others(self, since: Mapping[str, int]) -> Others:
-        """Read all tables but that of the nodes, and when slurmctld started, in one go."""
-        return await self.call(partial(self.wire.others, since), asked="read jobs, partitions and reservations")
+        """Read all tables but that of the nodes, and when slurmctld started."""
+        (jobs, boot), (partitions, reservations) = await together(
+            self.call(partial(self.wire.jobs_and_boot, since), asked="read the jobs"),
+            self.call(partial(self.wire.layout, since), asked="read partitions and reservations"),
+        )
+        return Others(jobs, partitions, reservations, boot)
 
     async def all_nodes(self) -> Table[Node]:
         """Read all nodes, whether or not they changed."""
@@ -103,25 +123,41 @@ class Library:
 
     async def ping(self) -> bool:
         """Tell whether slurmctld answers, within two seconds."""
-        asked = asyncio.get_running_loop().run_in_executor(self._pings, self.wire.ping)
-        done, _ = await asyncio.wait({asked}, timeout=PING)
-        if not done:
-            asked.cancel()
+        if self._ping is None or self._ping.done():
+            self._ping = asyncio.get_running_loop().run_in_executor(self._pings, self.wire.ping)
+        done, _ = await asyncio.wait({asked := self._ping}, timeout=PING)
         return bool(done) and asked.result()
 
     async def call(self, blocking: Callable[[], T], *, asked: str) -> T:
         """Run a blocking call of the wire on a thread, and wait for it within bounds."""
-        answer = asyncio.get_running_loop().run_in_executor(self._threads, blocking)
+        turn = Turn(queued=time.monotonic())
+        answer = asyncio.get_running_loop().run_in_executor(self._threads, self._run, blocking, turn)
         try:
-            done, _ = await asyncio.wait({answer}, timeout=self._doubt)
-            if not done and await self.ping():
-                done, _ = await asyncio.wait({answer}, timeout=self._patience)
+            while not (await asyncio.wait({answer}, timeout=self._doubt))[0]:
+                still = time.monotonic() - (turn.began or max(turn.queued, self._answered))
+                if still < self._doubt:
+                    continue
+                if still > self._doubt + self._patience or not await self.ping():
+                    break
             if answer.done():
                 return answer.result()
         finally:
             answer.cancel()  # of a call that waits for a thread it is the end; one that runs cannot be recalled
         waited = "slurmctld answers a ping, but not this" if await self.ping() else "slurmctld does not answer a ping"
         raise Unreachable(NO_ANSWER, asked=asked, text=waited, name="SLURMCTLD_COMMUNICATIONS_CONNECTION_ERROR")
+
+    def _run(self, blocking: Callable[[], T], turn: Turn) -> T:
+        """On a thread: note what the loop needs to know. Waking it for that would cost as much as a call."""
+        turn.began = time.monotonic()
+        reached = True
+        try:
+            return blocking()
+        except Unreachable:
+            reached = False  # it is no sign that the next one will get any further
+            raise
+        finally:
+            if reached:
+                self._answered = time.monotonic()
 
     async def _table(self, name: str, since: int) -> Table[T] | None:
         found: Table[T] | None = await self.call(lambda: self.wire.table(name, since), asked=f"read the {name}")

@@ -1,8 +1,8 @@
 """One read of everything that Slurm has tables of.
 
-Nodes take slurmctld longest even if none changed, because it looks at each; so all the rest is asked for meanwhile,
-one after another on one thread: with nothing to tell, handing a call over to a thread costs us as much as the call.
-Two threads at a time are few enough to leave some for orders.
+Nodes take slurmctld longest even if none changed, because it looks at each; so all the rest is asked for meanwhile, on
+two threads that take about as long. One for each table would be no faster: with nothing to tell, handing a call over to
+a thread costs us as much as the call. And three threads at a time leave one for orders.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ class Found(Struct, frozen=True):
 async def read(reader: Reader, since: Mapping[str, int], *, whole: bool) -> Found:
     """Ask for all tables, each as it changed since the time that came with it; or for all of them, if it is whole."""
     times: Mapping[str, int] = {} if whole else since
-    nodes, others = await _together(reader.nodes(times.get("nodes", 0)), reader.others(times))
+    nodes, others = await together(reader.nodes(times.get("nodes", 0)), reader.others(times))
     found = Found(whole, nodes, others.jobs, others.partitions, others.reservations, others.boot)
     if whole and None in found.tables:
         raise Stale("slurmctld answered «no change» when asked for everything")
@@ -67,12 +67,12 @@ async def read(reader: Reader, since: Mapping[str, int], *, whole: bool) -> Foun
     return found if found.nothing else replace(found, boot=await reader.boot_time())
 
 
-async def _together(one: Coroutine[Any, Any, A], other: Coroutine[Any, Any, B]) -> tuple[A, B]:
+async def together(one: Coroutine[Any, Any, A], other: Coroutine[Any, Any, B]) -> tuple[A, B]:
     """Await both at once. If one fails, the other is given up before that is told."""
     try:
         async with asyncio.TaskGroup() as group:
-            first = group.create_task(one, name="read the nodes of Slurm")
-            second = group.create_task(other, name="read the other tables of Slurm")
+            first = group.create_task(one, name="read a part of Slurm")
+            second = group.create_task(other, name="read another part of Slurm")
     except BaseExceptionGroup as errors:
         raise errors.exceptions[0] from None
     return first.result(), second.result()

@@ -11,7 +11,6 @@ from msgspec import Struct, msgpack
 
 from sunk.slurm import description, errors, loading
 from sunk.slurm.description import Description
-from sunk.slurm.reading import Others
 from sunk.slurm.records import Allocation, Job, Node, Partition, Reservation, Statistics, Table
 
 T = TypeVar("T")
@@ -55,6 +54,10 @@ class Wire:
             "allocation": (lib.sunk_allocation, msgpack.Decoder(Allocation)),
         }
         self._statistics = msgpack.Decoder(Statistics)
+        # A job in which nothing is set, to copy. Every call of C, however short, lets go of the interpreter, and on a
+        # busy machine it takes long to have it back: so there is one less for each job, and below none to free nothing.
+        self._blank = self._ffi.new("job_desc_msg_t *")
+        lib.slurm_init_job_desc_msg(self._blank)
 
     @property
     def version(self) -> tuple[int, int, int]:
@@ -67,12 +70,13 @@ class Wire:
         read, decoder = self._tables[name]
         return self._decoded(lambda buffer: read(key, buffer), decoder, asked=f"read the {name}")
 
-    def others(self, since: Mapping[str, int]) -> Others:
-        """Read all tables but that of the nodes, and then the boot time."""
-        jobs, partitions, reservations = (
-            self.table(name, since.get(name, 0)) for name in ("jobs", "partitions", "reservations")
-        )
-        return Others(jobs, partitions, reservations, boot=self.boot_time())
+    def jobs_and_boot(self, since: Mapping[str, int]) -> tuple[Table[Job] | None, int]:
+        return self.table("jobs", since.get("jobs", 0)), self.boot_time()
+
+    def layout(self, since: Mapping[str, int]) -> tuple[Table[Partition] | None, Table[Reservation] | None]:
+        """Read how the nodes are divided."""
+        partitions, reservations = (self.table(name, since.get(name, 0)) for name in ("partitions", "reservations"))
+        return partitions, reservations
 
     def statistics(self) -> Statistics:
         found = self._decoded(self._lib.sunk_statistics, self._statistics, asked="read the statistics")
@@ -109,7 +113,7 @@ class Wire:
         return self._give(self._lib.sunk_allocate, wanted, asked=f"allocate job {wanted.name or 'without a name'}")
 
     def update_job(self, job: int, wanted: Description) -> None:
-        with description.filled(wanted, lib=self._lib, ffi=self._ffi) as message:
+        with description.filled(wanted, blank=self._blank, ffi=self._ffi) as message:
             self._check(self._lib.sunk_update_job(message, job), asked=f"update job {job}")
 
     def kill_job(self, job: int, number: int, flags: int) -> None:
@@ -131,7 +135,7 @@ class Wire:
             self._check(code, asked=asked)
             return decoder.decode(self._ffi.buffer(buffer.data, buffer.size))
         finally:
-            self._lib.sunk_free(buffer)
+            self._free(buffer)
 
     def _change(self, send: Callable[[Any], int], change: Change, *, verb: str) -> None:
         message = self._ffi.new("sunk_change *")
@@ -144,11 +148,15 @@ class Wire:
     def _give(self, send: Callable[[Any, Any], int], wanted: Description, *, asked: str) -> Given:
         given = self._ffi.new("sunk_given *")
         try:
-            with description.filled(wanted, lib=self._lib, ffi=self._ffi) as message:
+            with description.filled(wanted, blank=self._blank, ffi=self._ffi) as message:
                 self._check(send(message, given), asked=asked)
             return Given(job=given.job, nodes=self._nodes(given.nodes), waits=given.code)
         finally:
-            self._lib.sunk_free(self._ffi.addressof(given, "nodes"))
+            self._free(self._ffi.addressof(given, "nodes"))
+
+    def _free(self, buffer: Any) -> None:
+        if buffer.data:
+            self._lib.sunk_free(buffer)
 
     def _nodes(self, buffer: Any) -> str:
         return msgpack.decode(self._ffi.buffer(buffer.data, buffer.size), type=str) if buffer.size else ""

@@ -1,5 +1,6 @@
 """How long a call may take, with a wire that does what it is told. Real threads, so real but short times."""
 
+import asyncio
 import threading
 import time
 from collections.abc import Iterator
@@ -20,8 +21,10 @@ class Stuck:
     def __init__(self) -> None:
         self.go = threading.Event()
         self.answers = False
+        self.pings = 0
 
     def ping(self) -> bool:
+        self.pings += 1
         return self.answers
 
     def boot_time(self) -> int:
@@ -36,8 +39,8 @@ def wire() -> Iterator[Stuck]:
     made.go.set()
 
 
-def library(wire: Any) -> Library:
-    return Library(cast("Wire", wire), threads=2, doubt=0.05, patience=0.1)
+def library(wire: Any, *, patience: float = 0.1) -> Library:
+    return Library(cast("Wire", wire), threads=2, doubt=0.05, patience=patience)
 
 
 async def test_a_call_is_given_up_when_nobody_answers_a_ping(wire: Stuck) -> None:
@@ -55,6 +58,57 @@ async def test_a_call_is_given_up_for_good_after_a_while(wire: Stuck) -> None:
     wire.answers = True
     with pytest.raises(Unreachable, match="answers a ping, but not this"):
         await library(wire).boot_time()
+
+
+async def test_waiting_for_a_thread_is_no_fault_while_others_are_answered(wire: Stuck) -> None:
+    wire.answers = True
+    asked = library(wire, patience=0.5)
+    began = time.monotonic()
+    slow = (asked.call(lambda: time.sleep(0.01), asked="cancel a job") for _ in range(300))
+    assert len(await asyncio.gather(*slow)) == 300
+    assert time.monotonic() - began > 1  # far longer than one call may take
+
+
+async def test_a_thousand_who_wait_for_a_thread_learn_soon_that_nobody_is_there(wire: Stuck) -> None:
+    asked = library(wire)
+    began = time.monotonic()
+    ended = await asyncio.gather(*(asked.boot_time() for _ in range(1000)), return_exceptions=True)
+    assert {type(each) for each in ended} == {Unreachable}
+    assert time.monotonic() - began < 5
+    assert wire.pings < 20  # they share them
+
+
+async def test_who_waits_for_a_thread_gives_up_when_none_is_answered_for_long(wire: Stuck) -> None:
+    wire.answers = True
+    asked = library(wire)
+    ended = await asyncio.gather(*(asked.boot_time() for _ in range(5)), return_exceptions=True)
+    assert all("answers a ping, but not this" in str(each) for each in ended)
+
+
+async def test_a_call_that_was_given_up_holds_its_thread_until_it_ends(wire: Stuck) -> None:
+    asked = library(wire, patience=5)
+    await asyncio.gather(asked.boot_time(), asked.boot_time(), return_exceptions=True)
+    wire.answers = True
+    began: list[int] = []
+    third = asyncio.ensure_future(asked.call(lambda: began.append(3), asked="cancel a job"))
+    await asyncio.sleep(0.06)
+    assert not began
+    assert not third.done()
+    wire.go.set()
+    await third
+    assert began == [3]
+
+
+async def test_who_stops_waiting_for_a_thread_leaves_it_to_the_next(wire: Stuck) -> None:
+    wire.answers = True
+    asked = library(wire, patience=5)
+    held = [asyncio.ensure_future(asked.boot_time()) for _ in range(2)]
+    waiting = [asyncio.ensure_future(asked.boot_time()) for _ in range(3)]
+    await asyncio.sleep(0.01)
+    waiting[0].cancel()
+    wire.go.set()
+    assert await asyncio.gather(*held, *waiting[1:]) == [7] * 4
+    assert await asyncio.gather(*(asked.boot_time() for _ in range(4))) == [7] * 4
 
 
 def test_without_the_image_the_way_to_libslurm_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:

@@ -13,7 +13,12 @@ from sunk.operator.nodeset.resources import NodeSet
 
 READY: Final = "Ready"
 CONFIG_APPLIED: Final = "ConfigApplied"
+NO_NODE_FITS: Final = "NoNodeFits"
 _LONGEST: Final = 1000
+_NOWHERE: Final = (
+    "no Node fits. Look at its affinity, tolerations and resources, and at the labels and taints of Nodes; disable it if "
+    "its Nodes are still to come"
+)
 
 
 class WorkloadStatus(Struct, frozen=True, gc=False, rename="camel"):
@@ -113,10 +118,24 @@ def _words(name: str, workload: Workload) -> str:
 def _node_sets(sight: Sight) -> Said:
     kind = "NodeSetsAvailable"
     late = [one for one in sight.node_sets if _lacks(one)]
+    unfit = [one for one in sight.node_sets if _has_nowhere_to_go(one)]
+    if unfit:
+        told = ", ".join(f"compute.nodes.{_definition(one)}" for one in unfit)
+        return kind, False, NO_NODE_FITS, f"{told}: {_NOWHERE}"
     if late:
         told = ", ".join(f"{one.metadata.name}: {_nodes(one)}" for one in late)
         return kind, False, "NodesMissing", told
     return kind, True, "Ready", f"{len(sight.node_sets)} NodeSets have their nodes"
+
+
+def _definition(one: NodeSet) -> str:
+    return one.metadata.name.removeprefix(f"{one.spec.cluster}-")
+
+
+def _has_nowhere_to_go(one: NodeSet) -> bool:
+    """Also where it asks for as many as there are, and gets what it asks for by having none."""
+    seen = one.status.observed_generation >= one.metadata.generation
+    return seen and one.spec.replicas != 0 and not one.status.number_feasible and not one.status.members
 
 
 def _lacks(one: NodeSet) -> bool:
@@ -131,7 +150,7 @@ def _nodes(one: NodeSet) -> str:
 
 def _configuration(found: Configuration) -> Said:
     if found.wanted and found.wanted == found.applied:
-        return CONFIG_APPLIED, True, "Applied", "Slurm runs with it"
+        return CONFIG_APPLIED, True, "Applied", found.message or "Slurm runs with it"
     return CONFIG_APPLIED, False, found.reason, found.message or "not in force yet"
 
 

@@ -29,13 +29,12 @@ from sunk.model.refusal import Refusal
 from sunk.operator.nodeset.resources import NODESETS, NodeSet
 from sunk.operator.part import Part, Setting
 from sunk.operator.scoped import Scoped
-from sunk.operator.slurmcluster import keys
+from sunk.operator.slurmcluster import keys, references
 from sunk.operator.slurmcluster.applying import DEPLOYMENTS, STATEFULSETS, apply, prune
-from sunk.operator.slurmcluster.availability import Configuration, Sight, Workload, status
-from sunk.operator.slurmcluster.conf import configuration
+from sunk.operator.slurmcluster.availability import NO_NODE_FITS, Configuration, Sight, Workload, status
 from sunk.operator.slurmcluster.enforcing import Enforcing
 from sunk.operator.slurmcluster.errand import ERRAND, Errands, by_cluster
-from sunk.operator.slurmcluster.mark import marked
+from sunk.operator.slurmcluster.farewell import AGAIN, Farewell, Plan
 from sunk.operator.slurmcluster.metadata import CONFIGURATION, labels
 from sunk.operator.slurmcluster.objects import objects
 from sunk.operator.slurmcluster.removal import Removal
@@ -88,6 +87,7 @@ class Keeper:
         self._workloads = workloads
         self._sets = sets
         self._enforcing = Enforcing(setting.client, Errands(errands))
+        self._farewell = Farewell(setting.client, Errands(errands))
         self._removal = Removal(setting, clusters=clusters, sets=sets)
 
     async def reconcile(self, key: Key) -> Requeue | None:
@@ -99,36 +99,33 @@ class Keeper:
         found = await self._removal.guarded(found)
         try:
             cluster = view(found.spec, name=key.name, namespace=key.namespace, uid=found.metadata.uid)
-            files, wanted = marked(configuration(cluster))
-            everything = objects(cluster, files=files)
+            plan = await self._farewell.plan(cluster, known=found.status.config_applied)
+            everything = objects(cluster, files=plan.files)
         except Refusal as wrong:
             return await self._refused(found, str(wrong))
-        return await self._built(found, cluster, files=files, wanted=wanted, everything=everything)
+        return await self._built(found, cluster, plan=plan, everything=everything)
 
     async def _built(
-        self,
-        found: SlurmCluster,
-        cluster: Cluster,
-        *,
-        files: dict[str, str],
-        wanted: str,
-        everything: tuple[dict[str, Any], ...],
+        self, found: SlurmCluster, cluster: Cluster, *, plan: Plan, everything: tuple[dict[str, Any], ...]
     ) -> Requeue | None:
         try:
+            await references.check(self._client, cluster)
             for one in keys.needed(cluster):
                 await ensure(self._client, one, namespace=cluster.namespace, labels=labels(cluster, CONFIGURATION))
-        except Incomplete as lacking:
+        except (Refusal, Incomplete) as lacking:
             return await self._refused(found, str(lacking))
-        judged = await self._enforcing.judged(cluster, files, wanted)
+        judged = await self._enforcing.judged(cluster, plan)
         if judged is None:
             await apply(self._client, everything)
             await prune(self._client, everything, namespace=cluster.namespace, cluster=cluster.name, uid=cluster.uid)
             judged = await self._enforcing.enforced(
-                cluster, wanted, known=found.status.config_applied, up=self._is_up(found)
+                cluster, plan, known=found.status.config_applied, up=self._is_up(found)
             )
         self._told(found, judged)
         await self._seen(found, judged)
-        return None if judged.wanted == judged.applied else Requeue(after=LATER if judged.final else SOON)
+        if judged.wanted == judged.applied:
+            return Requeue(after=AGAIN) if plan.waits else None
+        return Requeue(after=LATER if judged.final else SOON)
 
     def _is_up(self, found: SlurmCluster) -> bool:
         controller = self._parts(found).get("controller")
@@ -168,6 +165,9 @@ class Keeper:
             problem=problem,
         )
         wanted = status(found.metadata, found.spec, before=found.status, sight=sight)
+        for one in wanted.conditions:
+            if one.reason == NO_NODE_FITS:
+                self._warn(found, one.reason, one.message)
         if wanted != found.status:
             patch = Merge({"status": to_builtins(wanted)})
             await self._clusters.of(found.key).patch(found.key, patch, status=True)

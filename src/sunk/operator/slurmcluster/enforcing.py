@@ -11,6 +11,7 @@ from sunk.operator.slurmcluster import keys, slurmdbd
 from sunk.operator.slurmcluster.applying import apply
 from sunk.operator.slurmcluster.availability import Configuration
 from sunk.operator.slurmcluster.errand import Answer, Errands
+from sunk.operator.slurmcluster.farewell import Plan
 from sunk.operator.slurmcluster.mark import PARAMETER
 from sunk.operator.slurmcluster.metadata import CONFIG_HASH, CONTROLLER, selector
 from sunk.operator.slurmcluster.trial import Trial, read_anew, slurmctld_trial, slurmdbd_trial
@@ -20,6 +21,7 @@ TRYING: Final = "Trying"
 BAD: Final = "BadConfiguration"
 READING: Final = "Reading"
 NOT_READ: Final = "NotRead"
+NOTHING: Final[Mapping[str, str]] = {}
 
 
 class Enforcing:
@@ -27,15 +29,16 @@ class Enforcing:
         self._client = client
         self._errands = errands
 
-    async def judged(self, cluster: Cluster, files: Mapping[str, str], wanted: str) -> Configuration | None:
+    async def judged(self, cluster: Cluster, plan: Plan) -> Configuration | None:
         """Have new files tried. None means that they are good, or the ones that are there already."""
-        trials = await self._trials(cluster, files, wanted)
+        wanted = plan.wanted
+        trials = await self._trials(cluster, plan.files, wanted)
         answers = [await self._asked(one) for one in trials]
         refused = [f"{one.at}: {said.words}" for one, said in zip(trials, answers, strict=True) if said.refused]
         if refused:
             return Configuration(wanted, reason=BAD, message=f"the last one stays; {'; '.join(refused)}", final=True)
         if not all(said.done for said in answers):
-            keep = [one.errand["metadata"]["name"] for one in trials]
+            keep = [*plan.errands, *(one.errand["metadata"]["name"] for one in trials)]
             await self._errands.forget(cluster.namespace, cluster=cluster.name, keep=keep)
             return Configuration(wanted, reason=TRYING, message="it is tried by the daemons it is for, apart from them")
         return None
@@ -45,8 +48,8 @@ class Enforcing:
         if not await self._is_live(cluster, "slurm-conf", files):
             found.append(slurmctld_trial(cluster, files, wanted))
         if keys.serves_accounting(cluster):
-            accounting = {slurmdbd.FILE: slurmdbd.slurmdbd_conf(cluster)}
-            if not await self._is_live(cluster, "slurmdbd-conf", accounting):
+            accounting, notes = {slurmdbd.FILE: slurmdbd.slurmdbd_conf(cluster)}, slurmdbd.annotations(cluster)
+            if not await self._is_live(cluster, "slurmdbd-conf", accounting, notes=notes):
                 found.append(slurmdbd_trial(cluster, accounting))
         return found
 
@@ -54,18 +57,21 @@ class Enforcing:
         await apply(self._client, [one.candidate])
         return await self._errands.ask(one.errand, again=one.again)
 
-    async def _is_live(self, cluster: Cluster, name: str, files: Mapping[str, str]) -> bool:
+    async def _is_live(
+        self, cluster: Cluster, name: str, files: Mapping[str, str], *, notes: Mapping[str, str] = NOTHING
+    ) -> bool:
         try:
             live = await self._client.get(CONFIG_MAPS, cluster.named(name), namespace=cluster.namespace)
         except NotFound:
             return False
-        return all(live.data.get(file) == text for file, text in files.items())
+        return files.items() <= live.data.items() and notes.items() <= live.metadata.annotations.items()
 
-    async def enforced(self, cluster: Cluster, wanted: str, *, known: str, up: bool) -> Configuration:
+    async def enforced(self, cluster: Cluster, plan: Plan, *, known: str, up: bool) -> Configuration:
         """Have Slurm read what lies there, unless it is known to run with it."""
+        wanted = plan.wanted
         if known == wanted or not cluster.spec.controller.replicas:
-            await self._errands.forget(cluster.namespace, cluster=cluster.name)
-            return Configuration(wanted, applied=wanted)
+            await self._errands.forget(cluster.namespace, cluster=cluster.name, keep=plan.errands)
+            return Configuration(wanted, applied=wanted, message=plan.waits)
         if not up:
             return Configuration(wanted, reason=READING, message="slurmctld is not up yet")
         await self._hasten(cluster, wanted)
@@ -75,7 +81,7 @@ class Enforcing:
         await self._errands.forget(cluster.namespace, cluster=cluster.name)
         if not found.well:
             return Configuration(wanted, reason=NOT_READ, message=found.words)
-        return Configuration(wanted, applied=wanted)
+        return Configuration(wanted, applied=wanted, message=plan.waits)
 
     async def _hasten(self, cluster: Cluster, wanted: str) -> None:
         """Write to slurmctld's Pod: its kubelet looks at it at once then, and brings its files up to date."""

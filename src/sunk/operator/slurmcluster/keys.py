@@ -22,6 +22,8 @@ class Needed(Struct, frozen=True):
     keys: Mapping[str, Content]
     made: bool = True
     """Whether it is for us to make; else somebody else has to have done so."""
+    at: str = ""
+    """Where the values name it, if they do."""
 
 
 def needed(cluster: Cluster) -> tuple[Needed, ...]:
@@ -29,7 +31,9 @@ def needed(cluster: Cluster) -> tuple[Needed, ...]:
     if cluster.spec.rest.enabled:
         wanted.append(Needed(jwt(cluster), keys={JWT_KEY: "jwt"}))
     if serves_accounting(cluster):
-        wanted.append(Needed(database(cluster), keys={PASSWORD: "password"}, made=serves_database(cluster)))
+        ours = serves_database(cluster)
+        at = "" if ours else "accounting.external.existingSecret"
+        wanted.append(Needed(database(cluster), keys={PASSWORD: "password"}, made=ours, at=at))
     return tuple(wanted)
 
 

@@ -44,20 +44,24 @@ async def ensure(client: Client, wanted: Needed, *, namespace: str, labels: Mapp
     except NotFound:
         if not wanted.made:
             raise Incomplete(
-                f"Secret {namespace}/{wanted.name} is not there: make it, with {_listed(wanted)}"
+                f"{wanted.at}: there is no Secret {namespace}/{wanted.name}. Make it, with {_listed(wanted)}."
             ) from None
         await _make(client, wanted, namespace=namespace, labels=labels)
         return
     lacking = sorted(set(wanted.keys) - set(found.data))
     if lacking:
-        raise Incomplete(
-            f"Secret {namespace}/{wanted.name} has no {', '.join(lacking)}: put it in, or delete the Secret to have all "
-            "of it made anew, which cuts off everything that uses the old one"
-        )
+        raise Incomplete(_without(wanted, lacking, namespace=namespace))
 
 
 class Incomplete(Exception):  # noqa: N818 - named as what it is
     """A Secret is there and lacks something."""
+
+
+def _without(wanted: Needed, lacking: list[str], *, namespace: str) -> str:
+    told = f"{wanted.at}: " if wanted.at else ""
+    told += f"Secret {namespace}/{wanted.name} has no {', '.join(lacking)}: put it in"
+    anew = ", or delete the Secret to have all of it made anew, which cuts off everything that uses the old one"
+    return told + (anew if wanted.made else "")
 
 
 async def _make(client: Client, wanted: Needed, *, namespace: str, labels: Mapping[str, str]) -> None:

@@ -13,6 +13,7 @@ _KNOWN: Final = f"{STATE}/assoc_mgr_state"
 # With limits enforced slurmctld does not start before it has heard once from slurmdbd what they are. From then on it
 # knows them from its own state, and a slurmdbd that is away holds up nothing.
 _AWAIT_ACCOUNTING: Final = f"""\
+trap 'exit 1' TERM
 until [ -s {_KNOWN} ] || (exec 3<> "/dev/tcp/$HOST/$PORT") 2> /dev/null; do
     ((tries++ % 15)) || echo "waiting for slurmdbd at $HOST:$PORT, which this cluster has not heard from yet"
     sleep 1

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from sunk.model import names
 from sunk.operator.slurmcluster import keys, pods
 from sunk.operator.slurmcluster.conf import ACCOUNTING_PORT, ETC, JWT_KEY, SLURM_USER, fingerprint
 from sunk.operator.slurmcluster.database import DATABASE_PORT
@@ -12,6 +13,7 @@ from sunk.operator.slurmcluster.view import Cluster
 
 NAME: Final = "slurmdbd"
 FILE: Final = "slurmdbd.conf"
+PASSWORD_SECRET: Final = f"{names.GROUP}/password-secret"
 _TEMPLATE: Final = "/etc/sunk/slurmdbd"
 _SECRET: Final = "/etc/sunk/secret"  # noqa: S105 - a folder
 _KEYS: Final = "/etc/sunk/keys"
@@ -24,6 +26,8 @@ FORBIDDEN: Final = dict.fromkeys((*_OURS, *_STORAGE), "it follows from accountin
 # Kubernetes is, so the file is written here. Slurm takes \# for # and has no word for a quote.
 _BEGIN: Final = f"""\
 set -eu
+# The first process of a container is deaf to signals that it has not asked for.
+trap 'exit 0' TERM
 password=$(< {_SECRET}/{keys.PASSWORD})
 case $password in
     *[[:cntrl:]\\"\\\\]*)
@@ -79,11 +83,16 @@ def _database(cluster: Cluster) -> tuple[str, int]:
     return word(external.host, at="accounting.external.host"), external.port
 
 
+def annotations(cluster: Cluster) -> dict[str, str]:
+    """Of the ConfigMap: what slurmdbd needs beside its file, so that a change of it is seen as one."""
+    return {PASSWORD_SECRET: keys.database(cluster)}
+
+
 def _config_map(cluster: Cluster) -> Object:
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": metadata(cluster, ACCOUNTING, name="slurmdbd-conf"),
+        "metadata": metadata(cluster, ACCOUNTING, name="slurmdbd-conf", annotations=annotations(cluster)),
         "data": {FILE: slurmdbd_conf(cluster)},
     }
 

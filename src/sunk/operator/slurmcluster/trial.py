@@ -6,7 +6,7 @@ a way: it reads its file, asks the database for its version, and changes nothing
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -65,21 +65,35 @@ if [ "$code" = 124 ]; then
 elif ! grep -q 'fatal: ' "$folder"/log; then
     exit 0
 fi
-sed -E -n "/Trying again/d; s#$folder/##g; s/^.*(fatal|error): //p" "$folder"/log | tail -1 | tee /dev/termination-log
+sed -E -n "/Trying again/d; s#$folder/##g; s/^.*(fatal|error): //p" "$folder"/log | uniq | tail -5 | tee /dev/termination-log
 exit 1
 """
 
-_READ_ANEW: Final = f"""\
-set -u
 # Who speaks to slurmctld shows a token, and sackd makes it from the key.
+_SPEAK: Final = """\
+set -u
 /usr/sbin/sackd -D > /tmp/sackd 2>&1 &
 for _ in $(seq 100); do [ -S /run/slurm/sack.socket ] && break; sleep 0.1; done
+"""
+
+_READ_ANEW: Final = f"""\
+{_SPEAK}
 for _ in $(seq 60); do
     scontrol show config 2>/tmp/said | grep -q "{PARAMETER}=$1" && exit 0
     scontrol reconfigure >/tmp/said 2>&1
     sleep 2
 done
 {{ echo "slurmctld does not run with the new configuration:"; tail -3 /tmp/said; }} | tee /dev/termination-log
+exit 1
+"""
+
+
+# A job may name several partitions, and is asked for by each of them.
+_QUEUED: Final = f"""\
+{_SPEAK}
+jobs=$(squeue --noheader --all --array --partition="$1" --format=%i 2>/tmp/said) || jobs=unknown
+[ -z "$jobs" ] && exit 0
+{{ [ "$jobs" = unknown ] && tail -1 /tmp/said || echo "$(wc -w <<< "$jobs") jobs, one is $(head -1 <<< "$jobs")"; }} | tee /dev/termination-log
 exit 1
 """
 
@@ -104,7 +118,7 @@ def slurmctld_trial(cluster: Cluster, files: Mapping[str, str], wanted: str) -> 
 
 def slurmdbd_trial(cluster: Cluster, files: Mapping[str, str]) -> Trial:
     """By a question to the database that changes nothing there. Our own may be still to come, another must answer."""
-    ours, mark = keys.serves_database(cluster), fingerprint(files)[:_SHORT]
+    ours, mark = keys.serves_database(cluster), fingerprint({**files, "password": keys.database(cluster)})[:_SHORT]
     candidate = _candidate(cluster, f"dbd-{mark}", files)
     volumes, mounts = _mounted(candidate)
     volumes.append(secret("password", secret=keys.database(cluster), items={keys.PASSWORD: keys.PASSWORD}))
@@ -126,9 +140,20 @@ def _mounted(candidate: Object) -> tuple[list[Object], list[Object]]:
 
 
 def read_anew(cluster: Cluster, wanted: str) -> Object:
+    volumes, mounts = _in_force(cluster)
+    return _errand(cluster, f"read-{wanted[:_SHORT]}", _READ_ANEW, (wanted,), volumes=volumes, mounts=mounts)
+
+
+def unnamed(cluster: Cluster, partitions: Sequence[str]) -> Object:
+    """Goes well if no job names any of these partitions."""
+    mark, (volumes, mounts) = fingerprint(dict.fromkeys(partitions, ""))[:_SHORT], _in_force(cluster)
+    return _errand(cluster, f"queue-{mark}", _QUEUED, (",".join(partitions),), volumes=volumes, mounts=mounts)
+
+
+def _in_force(cluster: Cluster) -> tuple[list[Object], list[Object]]:
+    """What a program needs that speaks to slurmctld."""
     volume = {"name": "conf", "configMap": {"name": cluster.named("slurm-conf")}}
-    mount = {"name": "conf", "mountPath": f"{ETC}/{SLURM_CONF}", "subPath": SLURM_CONF, "readOnly": True}
-    return _errand(cluster, f"read-{wanted[:_SHORT]}", _READ_ANEW, (wanted,), volumes=[volume], mounts=[mount])
+    return [volume], [{"name": "conf", "mountPath": f"{ETC}/{SLURM_CONF}", "subPath": SLURM_CONF, "readOnly": True}]
 
 
 def _errand(  # noqa: PLR0913 - one for each thing in which they differ

@@ -15,6 +15,7 @@ import yaml
 from sunk.model.cluster.kind import SlurmClusterSpec
 from sunk.model.refusal import Refusal
 from sunk.model.schema.misspelt import misspelt
+from sunk.operator.slurmcluster import helmyaml
 
 VALUES: Final = "values.yaml"
 LAYERS: Final = "compute-defs"
@@ -24,23 +25,14 @@ OF_HELM: Final = "global"
 Tree = dict[str, Any]
 
 
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # which of them is known at run time
-    """As Helm reads YAML: a date is a text."""
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in found if tag != "tag:yaml.org,2002:timestamp"]
-    for first, found in _Loader.yaml_implicit_resolvers.items()
-}
-
-
 def spec(chart: Path, files: Sequence[Path] = ()) -> SlurmClusterSpec:
     """The spec that `helm install` with these files would give a SlurmCluster; a typo is refused as Helm would."""
     found = values(chart, files)
     if unknown := misspelt(found, SlurmClusterSpec):
         raise Refusal(f"the values do not make a SlurmCluster: {unknown}")
     try:
-        return msgspec.convert(found, SlurmClusterSpec)
+        # By way of JSON, as the API server gives it: what is passed on unread is kept as text.
+        return msgspec.json.decode(msgspec.json.encode(found), type=SlurmClusterSpec)
     except msgspec.ValidationError as wrong:
         raise Refusal(f"the values do not make a SlurmCluster: {wrong}.") from wrong
 
@@ -65,7 +57,7 @@ def values(chart: Path, files: Sequence[Path] = ()) -> Tree:
 
 def read(file: Path) -> Tree:
     try:
-        found = yaml.load(file.read_text(), Loader=_Loader)  # noqa: S506 - it is a safe loader
+        found = helmyaml.load(file.read_text())
     except OSError as missing:
         raise Refusal(f"{file} cannot be read: {missing.strerror}.") from missing
     except (yaml.YAMLError, UnicodeDecodeError) as wrong:

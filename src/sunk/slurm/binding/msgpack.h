@@ -33,6 +33,7 @@ static uint8_t *sunk_grow(sunk_buffer *b, size_t more)
 static void sunk_free(sunk_buffer *b)
 {
 	free(b->data);
+	sunk_given_back(b->room);
 	memset(b, 0, sizeof(*b));
 }
 

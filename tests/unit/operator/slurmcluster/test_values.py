@@ -74,9 +74,14 @@ def test_what_a_parent_chart_shares_is_no_part_of_a_cluster(chart: Path, tmp_pat
     assert "global" not in values(chart, given(tmp_path, {"global": {"x": 1}}))
 
 
-def test_a_date_is_a_text_as_for_helm(tmp_path: Path) -> None:
-    (file,) = given(tmp_path, "login: {annotations: {since: 2026-01-02}}\n")
-    assert read(file) == {"login": {"annotations": {"since": "2026-01-02"}}}
+def test_times_and_dates_are_texts_and_keys_too_as_for_helm(tmp_path: Path) -> None:
+    (file,) = given(tmp_path, "{a: 24:00:00, b: 2026-01-02, c: 1e3, 1: {y: no}}\n")
+    assert read(file) == {"a": "24:00:00", "b": "2026-01-02", "c": 1000, "1": {"true": False}}
+
+
+def test_what_is_passed_on_unread_is_kept(chart: Path, tmp_path: Path) -> None:
+    files = given(tmp_path, {"compute": {"volumes": [{"name": "scratch", "emptyDir": {}}]}})
+    assert [bytes(one) for one in spec(chart, files).compute.volumes] == [b'{"emptyDir":{},"name":"scratch"}']
 
 
 @pytest.mark.parametrize("shipped", ["values-local.yaml", "values-coreweave.yaml"])

@@ -1,0 +1,1 @@
+"""What became of all SlurmClusters and NodeSets, on one page: `sunk status`."""

@@ -1,0 +1,59 @@
+"""What the values name and somebody else has to make: claims and ConfigMaps.
+
+Kubernetes takes a Pod that mounts something which is not there, and never starts it. slurmctld's Deployment would have
+stopped the old Pod by then, so it is looked for before anything is changed.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import Struct
+
+from sunk.kube.client import Client
+from sunk.kube.core import CONFIG_MAPS
+from sunk.kube.errors import NotFound
+from sunk.kube.resource import Resource
+from sunk.model.refusal import Refusal
+from sunk.operator.slurmcluster import keys
+from sunk.operator.slurmcluster.applying import CLAIMS
+from sunk.operator.slurmcluster.view import Cluster
+
+
+class Reference(Struct, frozen=True):
+    at: str
+    """Where it stands in the values."""
+    kind: str
+    name: str
+
+    @property
+    def resource(self) -> Resource[Any]:
+        return CLAIMS if self.kind == "PersistentVolumeClaim" else CONFIG_MAPS
+
+
+def references(cluster: Cluster) -> list[Reference]:
+    claims = [Reference(at, "PersistentVolumeClaim", name) for at, name in _claims(cluster) if name]
+    return claims + [Reference(at, "ConfigMap", name) for at, name in _config_maps(cluster) if name]
+
+
+async def check(client: Client, cluster: Cluster) -> None:
+    """Refuse a cluster that could not start for want of what it names."""
+    for one in references(cluster):
+        try:
+            await client.get(one.resource, one.name, namespace=cluster.namespace)
+        except NotFound:
+            raise Refusal(f"{one.at}: there is no {one.kind} {cluster.namespace}/{one.name}. Make it.") from None
+
+
+def _claims(cluster: Cluster) -> Iterator[tuple[str, str]]:
+    yield "controller.state.existingClaim", cluster.spec.controller.state.existing_claim
+    if keys.serves_database(cluster):
+        yield "mysql.storage.existingClaim", cluster.spec.mysql.storage.existing_claim
+    for number, mount in enumerate(cluster.spec.compute.mounts):
+        yield f"compute.mounts[{number}].pvc", mount.pvc
+
+
+def _config_maps(cluster: Cluster) -> Iterator[tuple[str, str]]:
+    config = cluster.spec.slurm_config
+    yield "slurmConfig.slurmCtld.etcConfigMap", config.slurm_ctld.etc_config_map
+    yield "slurmConfig.slurmd.prologConfigMap", config.slurmd.prolog
+    yield "slurmConfig.slurmd.epilogConfigMap", config.slurmd.epilog

@@ -1,0 +1,86 @@
+"""Errands on a real API server. No kubelet is there: what becomes of the Pods is said by the tests."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from tests.conftest import Kube
+
+from sunk.kube.client import Scope
+from sunk.kube.collection import Collection
+from sunk.kube.core import PODS, Pod
+from sunk.kube.patch import Merge
+from sunk.kube.resource import Key
+from sunk.kube.tasks import running
+from sunk.operator.slurmcluster.errand import ERRAND, Answer, Errands, by_cluster
+
+LONG_AGO = "2020-01-01T00:00:00Z"
+
+
+class Sent:
+    """One errand, and a kubelet's view of it."""
+
+    def __init__(self, kube: Kube, pods: Collection[Pod]) -> None:
+        self._pods = pods
+        self.errands = Errands(pods)
+        self.key = Key(kube.namespace, "slurm-try")
+        at = {"namespace": kube.namespace, "name": self.key.name, "labels": {ERRAND: "slurm"}}
+        container = {"name": "slurm", "image": "localhost/slurm"}
+        self.body: dict[str, Any] = {"metadata": at, "spec": {"restartPolicy": "Never", "containers": [container]}}
+
+    async def ended(self, phase: str, *, words: str = "", at: str = LONG_AGO) -> None:
+        over = {"exitCode": 0 if phase == "Succeeded" else 1, "message": words, "finishedAt": at}
+        container = {"name": "slurm", "image": "", "imageID": "", "restartCount": 0, "ready": False}
+        told = {"phase": phase, "containerStatuses": [container | {"state": {"terminated": over}}]}
+        await self._pods.patch(self.key, Merge({"status": told}), status=True)
+
+    @property
+    def there(self) -> bool:
+        return self._pods.store.get(self.key) is not None
+
+
+@asynccontextmanager
+async def sent(kube: Kube) -> AsyncIterator[Sent]:
+    scope = Scope(namespace=kube.namespace, labels=ERRAND)
+    pods: Collection[Pod] = Collection(kube.client, PODS, scope, indexes={"cluster": by_cluster})
+    async with asyncio.timeout(20), running({"follow": pods.run()}):
+        await pods.store.complete()
+        made = Sent(kube, pods)
+        assert await made.errands.ask(made.body) == Answer(done=False)
+        yield made
+
+
+async def test_an_answer_stands_for_as_long_as_it_is_wanted(kube: Kube) -> None:
+    async with sent(kube) as one:
+        await one.ended("Succeeded")
+        for _ in range(2):
+            assert await one.errands.ask(one.body, again=1) == Answer(done=True, well=True)
+        await one.errands.forget(kube.namespace, cluster="slurm", keep=(one.key.name,))
+        assert one.there
+        await one.errands.forget(kube.namespace, cluster="slurm")
+        assert not one.there
+
+
+async def test_a_refusal_stands_where_nothing_but_a_change_could_help(kube: Kube) -> None:
+    async with sent(kube) as one:
+        await one.ended("Failed", words="line 3: no")
+        for _ in range(2):
+            assert await one.errands.ask(one.body) == Answer(done=True, words="line 3: no")
+        assert one.there
+
+
+async def test_a_refusal_is_asked_for_again_where_the_world_may_have_changed(kube: Kube) -> None:
+    async with sent(kube) as one:
+        await one.ended("Failed", words="the database is away")
+        assert (await one.errands.ask(one.body, again=60)).refused
+        assert not one.there
+        assert await one.errands.ask(one.body, again=60) == Answer(done=False)
+        assert one.there
+
+
+async def test_one_that_was_ended_from_outside_is_sent_again(kube: Kube) -> None:
+    async with sent(kube) as one:
+        await one.ended("Failed")
+        assert (await one.errands.ask(one.body)).refused
+        assert not one.there

@@ -1,0 +1,69 @@
+"""Pages say what is so: their links lead somewhere, and their examples work."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from sunk.operator.slurmcluster.composition import definitions
+from sunk.operator.slurmcluster.objects import objects
+from sunk.operator.slurmcluster.values import spec
+from sunk.operator.slurmcluster.view import view
+
+PROJECT = Path(__file__).parents[2]
+PAGES = sorted([*PROJECT.glob("*.md"), *PROJECT.glob("docs/**/*.md"), *PROJECT.glob("charts/**/*.md")])
+GUIDE = PROJECT / "docs" / "guides" / "slurm-cluster.md"
+_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def fenced(page: Path, kind: str) -> list[str]:
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+    return [block for name, block in found if name == kind]
+
+
+def headings(page: Path) -> set[str]:
+    """As they are linked to."""
+    titles = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def broken(page: Path) -> Iterator[str]:
+    prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    for link in _LINK.findall(prose):
+        path, _, heading = link.partition("#")
+        if "://" in link:
+            continue
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (heading and heading not in headings(target)):
+            yield link
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(PROJECT)))
+def test_every_link_leads_somewhere(page: Path) -> None:
+    assert [*broken(page)] == []
+
+
+def test_the_guide_to_clusters_shows_values_that_make_one(tmp_path: Path) -> None:
+    blocks = fenced(GUIDE, "yaml")
+    assert len(blocks) >= 2
+    for number, block in enumerate(blocks):
+        file = tmp_path / f"{number}.yaml"
+        file.write_text(block)
+        found = spec(PROJECT / "charts" / "slurm", [file])
+        assert objects(view(found, name="slurm", namespace="default"))
+
+
+def test_what_the_guide_shows_of_render_is_what_it_prints(tmp_path: Path) -> None:
+    (example,) = [block for block in fenced(GUIDE, "yaml") if "h100-east" in block]
+    (sample,) = [block for block in fenced(GUIDE, "") if block.startswith("$ sunk render")]
+    file = tmp_path / "my-values.yaml"
+    file.write_text(example)
+    shown = definitions(spec(PROJECT / "charts" / "slurm", [file]).compute)
+    printed = {" ".join(line.split()) for line in shown.splitlines()}
+    lines = {" ".join(line.split()) for line in sample.splitlines()[1:] if line.strip() != "…"}
+    assert lines <= printed
+    assert yaml.safe_load(example)["compute"]["nodes"]["debug"]["env"] is None
+    (debug,) = [part for part in shown.split("\n\n") if part.startswith("debug: ")]
+    assert "env" not in debug
