@@ -39,7 +39,7 @@ format: ## Put the code into shape
 	@.venv/bin/ruff check --fix-only
 	@.venv/bin/ruff format
 
-generate: ## Write the CRDs and values schemas of the charts anew
+generate: ## Write the CRDs, values schemas and the page of values anew
 	@.venv/bin/python -m sunk.model.generate
 
 LOCK := .venv/bin/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-annotate --no-header --universal --python-version 3.11
