@@ -32,10 +32,11 @@ class Quiet(Struct, frozen=True):
 
 
 class Unchanged(Struct, frozen=True):
-    """Medians, in seconds: a read of all tables, and of the nodes alone."""
+    """Medians, in seconds: a read of all tables; of the nodes alone; and of the nodes alone, with a pause before it."""
 
     everything: float
     nodes: float
+    nodes_at_times: float
 
 
 class Drain(Struct, frozen=True):
@@ -89,10 +90,11 @@ async def follow(library: Library, *, seconds: float, period: float, whole: floa
     return Quiet(median(reader.taken), max(reader.taken), share=spent / took, reads=reads, changed=changed)
 
 
-async def one_after_another(library: Library, *, times: int) -> Unchanged:
-    """Ask again and again, without a pause, for what did not change."""
+async def one_after_another(library: Library, *, times: int, period: float) -> Unchanged:
+    """Ask again and again, without a pause, for what did not change; and then for the nodes alone at a steady period."""
     everything: list[float] = []
     nodes: list[float] = []
+    since: dict[str, int] = {}
     while len(everything) < times:
         whole = await reading.read(library, {}, whole=True)
         await asyncio.sleep(1.1)  # in the second of a change every read is whole
@@ -106,7 +108,15 @@ async def one_after_another(library: Library, *, times: int) -> Unchanged:
                 break
             everything.append(between - began)
             nodes.append(time.perf_counter() - between)
-    return Unchanged(median(everything), nodes=median(nodes))
+    at_times = [await _paused(library, since["nodes"], period=period) for _ in range(times // 10)]
+    return Unchanged(median(everything), nodes=median(nodes), nodes_at_times=median(at_times))
+
+
+async def _paused(library: Library, since: int, *, period: float) -> float:
+    await asyncio.sleep(period)
+    began = time.perf_counter()
+    await library.nodes(since)
+    return time.perf_counter() - began
 
 
 async def drain(library: Library, *, count: int) -> Drain:

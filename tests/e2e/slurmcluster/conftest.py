@@ -1,0 +1,80 @@
+"""For each module an operator and a Slurm cluster that its tests share: `VALUES` of the module say which one."""
+
+import secrets
+from collections.abc import Iterator
+
+import pytest
+from msgspec import json
+from tests.conftest import Kubectl
+from tests.e2e.slurmcluster.release import LABEL, Release
+from tests.helm import Helm
+
+from sunk.local import stock
+from sunk.local.cluster import Cluster
+from sunk.model import names
+
+OPERATOR = "sunk-controller-manager"
+
+
+@pytest.fixture(scope="module")
+def spaces(cluster: Cluster) -> Iterator[tuple[Kubectl, Kubectl]]:
+    """Two namespaces that the tests of a module share."""
+    program, mark = stock.fill().parts.kubectl, secrets.token_hex(4)
+    found = Kubectl(program, cluster.kubeconfig, f"test-{mark}"), Kubectl(program, cluster.kubeconfig, f"test-{mark}-b")
+    for one in found:
+        one("create", "namespace", one.namespace)
+    yield found
+    for one in found:
+        one("delete", "namespace", one.namespace, "--wait=false")
+
+
+@pytest.fixture(scope="module")
+def operator(spaces: tuple[Kubectl, Kubectl]) -> Iterator[Helm]:
+    helm = Helm(stock.fill().parts.helm, spaces[0])
+    release, looked_at = f"sunk-{spaces[0].namespace}", ",".join(one.namespace for one in spaces)
+    helm.install(release, "--set", f"namespaces={{{looked_at}}}", "--set", "resources.requests.cpu=20m")
+    spaces[0]("rollout", "status", f"deployment/{OPERATOR}", "--timeout=90s")
+    yield helm
+    helm("uninstall", release)
+
+
+@pytest.fixture(scope="module")
+def nodes(cluster: Cluster, spaces: tuple[Kubectl, Kubectl]) -> Iterator[tuple[str, ...]]:
+    """The Nodes; none of them is for Slurm before somebody labels it."""
+    yield cluster.spec.node_names
+    _sweep(spaces)
+
+
+def _sweep(spaces: tuple[Kubectl, Kubectl]) -> None:
+    """Leave the cluster to the next run as it was, also if the operator has failed to."""
+    for kubectl in spaces:
+        for left in kubectl("get", "nodesets,slurmclusters", "-o", "name").split():
+            kubectl("patch", left, "--type=merge", "-p", '{"metadata": {"finalizers": null}}')
+    ours = (LABEL, names.NODESET, names.NAMESPACE, names.CLUSTER, names.POD)
+    spaces[0]("label", "nodes", "--all", *(f"{key}-" for key in ours))
+    spaces[0]("annotate", "nodes", "--all", f"{names.CLAIM}-")
+
+
+def traces(kubectl: Kubectl) -> list[str]:
+    """What of ours is on any Node."""
+    found = json.decode(kubectl("get", "nodes", "-o", "json"))["items"]
+    carried = [one["metadata"].get("labels", {}) | one["metadata"].get("annotations", {}) for one in found]
+    tainted = [taint["key"] for one in found for taint in one["spec"].get("taints", [])]
+    told = [condition["type"] for one in found for condition in one["status"]["conditions"]]
+    keys = [key for each in carried for key in each] + tainted + told
+    return [key for key in keys if key.startswith(names.GROUP)]
+
+
+@pytest.fixture(scope="module")
+def slurm(
+    operator: Helm, nodes: tuple[str, ...], request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Release]:
+    """The Slurm cluster of the module, with the Nodes labelled in the order of its KINDS."""
+    for node, kind in zip(nodes, request.module.KINDS, strict=True):
+        operator.kubectl("label", "node", node, f"{LABEL}={kind}", "--overwrite")
+    release = Release(operator, "slurm", tmp_path_factory.mktemp("values"), request.module.VALUES)
+    release.install()
+    release.ready()
+    yield release
+    release.uninstall()
+    assert traces(operator.kubectl) == []

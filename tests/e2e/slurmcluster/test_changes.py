@@ -1,0 +1,188 @@
+"""Values that change reach Slurm without harm to jobs, and those that are wrong reach nothing but a condition."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from msgspec import Struct
+from tests.e2e.slurmcluster.release import LABEL, Release, on
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.full
+
+KINDS = ("cpu", "cpu", "spare")
+ALL = "PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP\n"
+VALUES = {"compute": {"nodes": {"cpu": {"affinity": on("cpu")}}}}
+
+
+@pytest.fixture(autouse=True)
+def job(slurm: Release) -> Iterator[str]:
+    """A job that must not notice what a test does, on a cluster that has its usual values afterwards."""
+    number = slurm.submit("sleep 600")
+    slurm.runs(number)
+    yield number
+    assert (slurm.job(number), slurm.job(number, "Restarts")) == ("RUNNING", "0")
+    slurm.install()
+    slurm.ready()
+    slurm.cancel()
+
+
+def everything(slurm: Release) -> list[str]:
+    """Uids of all Pods but those that come and go."""
+    return [uid for part in ("controller", "accounting", "mysql", "login", "compute") for uid in slurm.pods(part)]
+
+
+# What is right
+
+
+def test_a_new_configuration_comes_into_force_in_the_pods_there_are(slurm: Release) -> None:
+    before = everything(slurm)
+    partitions = f"{ALL}PartitionName=quick Nodes=ALL MaxTime=5\n"
+    slurm.install({"slurmConfig": {"extraConfig": "MessageTimeout=33\n"}, "compute": {"partitions": partitions}})
+    slurm.ready()
+    assert "MessageTimeout          = 33" in slurm("scontrol", "show", "config")
+    assert slurm("srun", "-p", "quick", "echo", "here").strip() == "here"
+    assert slurm("sinfo", "--noheader", "-p", "quick", "-o", "%l %D").split() == ["5:00", "2"]
+    status = slurm.object()["status"]
+    assert status["configWanted"] == status["configApplied"]
+    assert everything(slurm) == before
+
+
+def test_nodes_are_added_beside_a_running_job(slurm: Release) -> None:
+    before = everything(slurm)
+    slurm.install({"compute": {"nodes": {"spare": {"enabled": True, "definitions": ["cpu"], "affinity": on("spare")}}}})
+    slurm.ready()
+    assert slurm("srun", "-p", "spare", "hostname").startswith("slurm-spare-")
+    assert set(before) < set(everything(slurm))
+    slurm.drop("spare")
+
+
+def test_a_partition_stays_until_no_job_names_it(slurm: Release) -> None:
+    before = everything(slurm)
+    slurm.install({"compute": {"partitions": f"{ALL}PartitionName=short Nodes=ALL\n"}})
+    slurm.ready()
+    running = slurm.submit("sleep 600", "-p", "short")
+    slurm.runs(running)
+    waiting = slurm.submit("true", "-p", "short", f"--dependency=afterany:{running}")
+
+    slurm.install()
+    eventually(lambda: slurm("sinfo", "--noheader", "-p", "short", "-o", "%a").strip() == "drain")
+    slurm.ready()
+    assert "partition short stays, drained" in slurm.condition("ConfigApplied")["message"]
+    assert "drain" in slurm("sh", "-c", "sbatch -p short --wrap true 2>&1 || :").lower()
+    assert slurm.job(running) == "RUNNING"
+
+    slurm("scancel", running)
+    slurm.ends(waiting)
+    eventually(lambda: not slurm("sinfo", "--noheader", "-p", "short"))
+    slurm.ready()
+    assert everything(slurm) == before
+
+
+# What is wrong
+
+
+class Mistake(Struct, frozen=True):
+    changes: dict[str, Any]
+    path: str
+    words: str
+
+
+def _nodes(**definitions: dict[str, Any]) -> dict[str, Any]:
+    return {"compute": {"nodes": definitions}}
+
+
+CIRCLE = _nodes(cpu={"definitions": ["one"]}, one={"definitions": ["two"]}, two={"definitions": ["one"]})
+ELSEWHERE = {"host": "elsewhere", "existingSecret": "nowhere"}
+REFUSED = {
+    "an unknown layer": Mistake(
+        _nodes(cpu={"definitions": ["cpuu"]}), "compute.nodes.cpu.definitions[0]", "Did you mean cpu"
+    ),
+    "layers in a circle": Mistake(CIRCLE, "compute.nodes.cpu.definitions", "goes round in a circle"),
+    "a text where a layer has a map": Mistake(
+        _nodes(cpu={"affinity": {"nodeAffinity": "anywhere"}}), "compute.nodes.cpu.affinity.nodeAffinity", "map"
+    ),
+    "another line in a setting": Mistake(
+        _nodes(cpu={"partitionConfig": {"MaxTime": "5\nInclude /etc/shadow"}}),
+        "compute.nodes.cpu.partitionConfig.MaxTime",
+        "another setting or line",
+    ),
+    "another file": Mistake(
+        {"slurmConfig": {"extraConfig": "MessageTimeout=33\nInclude /etc/shadow\n"}},
+        "slurmConfig.extraConfig",
+        "would read a file",
+    ),
+    "a partition that is none": Mistake(
+        {"compute": {"partitions": "PartitionName=all Nodes=ALL\nSlurmUser=root\n"}}, "compute.partitions", "SlurmUser"
+    ),
+    "a Secret that is not there": Mistake(
+        {"accounting": {"external": ELSEWHERE}}, "accounting.external.existingSecret", "nowhere"
+    ),
+    "a claim that is not there": Mistake(
+        {"controller": {"state": {"existingClaim": "nowhere"}}}, "controller.state.existingClaim", "nowhere"
+    ),
+    "a home that is not there": Mistake(
+        {"compute": {"mounts": [{"name": "/home", "pvc": "nowhere"}]}}, "compute.mounts[0].pvc", "nowhere"
+    ),
+    "a setting that slurmctld does not know": Mistake(
+        {"slurmConfig": {"extraConfig": "NoSuchSetting=1\n"}}, "slurmConfig", "NoSuchSetting"
+    ),
+    "a setting that slurmdbd does not know": Mistake(
+        {"accounting": {"extraConfig": "NoSuchSetting=1\n"}}, "accounting.extraConfig", "NoSuchSetting"
+    ),
+}
+
+
+def assert_refused(slurm: Release, mistake: Mistake) -> None:
+    """It is told by a condition and by an Event, and nothing was touched."""
+
+    def told(text: str) -> bool:
+        return mistake.path in text and mistake.words in text
+
+    eventually(lambda: told(slurm.condition("Ready")["message"]), seconds=60)
+    assert slurm.condition("Ready")["status"] == slurm.condition("ConfigApplied")["status"] == "False"
+    eventually(lambda: any(told(each) for each in slurm.warnings()))
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused_is(slurm: Release, name: str) -> None:
+    before = everything(slurm)
+    slurm.install(REFUSED[name].changes)
+    assert_refused(slurm, REFUSED[name])
+    assert everything(slurm) == before
+
+
+def test_a_database_that_refuses_the_password_does_not_take_the_place_of_the_one_that_is_there(slurm: Release) -> None:
+    before = everything(slurm)
+    slurm.kubectl("create", "secret", "generic", "wrong", "--from-literal=password=guessed")
+    slurm.install({"accounting": {"external": {"host": "slurm-mysql", "existingSecret": "wrong"}}})
+    assert_refused(slurm, Mistake({}, "accounting.external", "Access denied for user 'slurm'"))
+    assert everything(slurm) == before
+    slurm.kubectl("delete", "secret", "wrong")
+
+
+def test_a_definition_that_no_node_satisfies_is_told_and_the_others_stay(slurm: Release) -> None:
+    before = everything(slurm)
+    slurm.install(_nodes(nowhere={"enabled": True, "definitions": ["cpu"], "affinity": on("nowhere")}))
+    eventually(lambda: "compute.nodes.nowhere: no Node fits" in slurm.condition("NodeSetsAvailable")["message"])
+    eventually(lambda: any("compute.nodes.nowhere" in each for each in slurm.warnings()))
+    assert everything(slurm) == before
+
+    slurm.kubectl("label", "node", "-l", f"{LABEL}=spare", f"{LABEL}=nowhere", "--overwrite")
+    try:
+        slurm.ready()
+        slurm.drop("nowhere")
+    finally:
+        slurm.kubectl("label", "node", "-l", f"{LABEL}=nowhere", f"{LABEL}=spare", "--overwrite")
+
+
+@pytest.mark.parametrize(
+    ("changes", "path"),
+    [
+        ({"compute": {"nodes": {"cpu": {"replicas": "two"}}}}, "replicas"),
+        ({"compute": {"nodes": {"cpu": {"definitons": []}}}}, "definitons"),
+        ({"slurmConfig": {"cgroupConfig": {"ConstrainCores": "yes\nInclude /etc/shadow"}}}, "ConstrainCores"),
+    ],
+)
+def test_helm_refuses_what_cannot_be_meant(slurm: Release, changes: dict[str, Any], path: str) -> None:
+    assert path in slurm.attempt(changes)
