@@ -132,18 +132,18 @@ class Library:
         """Run a blocking call of the wire on a thread, and wait for it within bounds."""
         turn = Turn(queued=time.monotonic())
         answer = asyncio.get_running_loop().run_in_executor(self._threads, self._run, blocking, turn)
+        there, still = True, 0.0
         try:
-            while not (await asyncio.wait({answer}, timeout=self._doubt))[0]:
-                still = time.monotonic() - (turn.began or max(turn.queued, self._answered))
-                if still < self._doubt:
-                    continue
-                if still > self._doubt + self._patience or not await self.ping():
+            while there and still < self._doubt + self._patience:
+                if (await asyncio.wait({answer}, timeout=self._doubt))[0]:
                     break
+                still = time.monotonic() - (turn.began or max(turn.queued, self._answered))
+                there = still < self._doubt / 2 or await self.ping()
             if answer.done():
                 return answer.result()
         finally:
             answer.cancel()  # of a call that waits for a thread it is the end; one that runs cannot be recalled
-        waited = "slurmctld answers a ping, but not this" if await self.ping() else "slurmctld does not answer a ping"
+        waited = "slurmctld answers a ping, but not this" if there else "slurmctld does not answer a ping"
         raise Unreachable(NO_ANSWER, asked=asked, text=waited, name="SLURMCTLD_COMMUNICATIONS_CONNECTION_ERROR")
 
     def _run(self, blocking: Callable[[], T], turn: Turn) -> T:

@@ -19,7 +19,7 @@ OPERATOR = "sunk-controller-manager"
 @pytest.fixture(scope="module")
 def spaces(cluster: Cluster) -> Iterator[tuple[Kubectl, Kubectl]]:
     """Two namespaces that the tests of a module share."""
-    program, mark = stock.fill().parts.kubectl, secrets.token_hex(4)
+    program, mark = stock.fill(images=False).parts.kubectl, secrets.token_hex(4)
     found = Kubectl(program, cluster.kubeconfig, f"test-{mark}"), Kubectl(program, cluster.kubeconfig, f"test-{mark}-b")
     for one in found:
         one("create", "namespace", one.namespace)
@@ -30,7 +30,7 @@ def spaces(cluster: Cluster) -> Iterator[tuple[Kubectl, Kubectl]]:
 
 @pytest.fixture(scope="module")
 def operator(spaces: tuple[Kubectl, Kubectl]) -> Iterator[Helm]:
-    helm = Helm(stock.fill().parts.helm, spaces[0])
+    helm = Helm(stock.fill(images=False).parts.helm, spaces[0])
     release, looked_at = f"sunk-{spaces[0].namespace}", ",".join(one.namespace for one in spaces)
     helm.install(release, "--set", f"namespaces={{{looked_at}}}", "--set", "resources.requests.cpu=20m")
     spaces[0]("rollout", "status", f"deployment/{OPERATOR}", "--timeout=90s")

@@ -1,4 +1,4 @@
-"""Ask Slurm about a configuration: is it good, and have it read it.
+"""What errands ask of Slurm: is a configuration good, do you run with it, does any job name this partition.
 
 slurmctld has no way to only check. So it is started on the new files, in a Pod of its own, with a state that is thrown
 away, without accounting and without nodes, until it says that it runs. What it says instead is the answer. slurmdbd has
@@ -86,7 +86,6 @@ done
 {{ echo "slurmctld does not run with the new configuration:"; tail -3 /tmp/said; }} | tee /dev/termination-log
 exit 1
 """
-
 
 # A job may name several partitions, and is asked for by each of them.
 _QUEUED: Final = f"""\
