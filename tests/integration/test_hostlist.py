@@ -12,7 +12,7 @@ from sunk.model.hostlist import compress, expand
 ASK = """
 while IFS= read -r line; do
     for what; do
-        scontrol show "$what" "$line" 2> /tmp/complaint || exit 1
+        scontrol -- show "$what" "$line" 2> /tmp/complaint || exit 1
         cat /tmp/complaint
         echo %%
     done

@@ -24,6 +24,10 @@ from sunk.operator.nodeset.slices import number_of, shards
 from sunk.operator.nodeset.standing import node_of
 from sunk.operator.scoped import Scoped
 
+SOON: Final = 1.0
+"""Seconds after which to look again for a name that is about to be free."""
+_NOT_YET: Final = "its name was released, and the syncer has not seen yet that the entry is gone"
+"""Nothing to complain of: it is a matter of moments."""
 _PIECES: Final = re.compile(r"(\D*)(\d*)")
 
 
@@ -39,7 +43,8 @@ class Survey(Struct, frozen=True):
     claimed: tuple[str, ...]
     """Nodes that carry the claim of the set, or only its labels."""
     wait: float | None
-    """Seconds until a Node has been missing for so long that its member leaves."""
+    """Seconds until there may be something to do though nobody says so: a Node has been missing for long, or a name is
+    free."""
 
     @property
     def blocked(self) -> tuple[tuple[str, str], ...]:
@@ -94,13 +99,17 @@ class Census:
         left = self._absences.note(uid, (entry.node for entry, node in places if node is None))
         here = {entry.node for entry, _ in places}
         refused: list[tuple[str, str]] = []
+        candidates = tuple(self._candidates(owner, fitting, here, refused)) if demand else ()
+        waits = [wait for wait in left.values() if wait > 0]
+        # Whose slice has to change for it is another set's, perhaps: nobody would call us.
+        waits += [SOON] * any(why == _NOT_YET for _, why in refused)
         return Survey(
             members=self._seen(owner, fitting, places, pods=pods, released=_released(slices), left=left),
-            candidates=tuple(self._candidates(owner, fitting, here, refused)) if demand else (),
+            candidates=candidates,
             slices=slices,
-            refused=tuple(refused),
+            refused=tuple((node, why) for node, why in refused if why != _NOT_YET),
             claimed=tuple(marked),
-            wait=min((wait for wait in left.values() if wait > 0), default=None),
+            wait=min(waits, default=None),
         )
 
     @contextmanager
@@ -190,8 +199,6 @@ class Census:
         for node in sorted(found, key=lambda node: _natural(node.metadata.name)):
             try:
                 yield Candidate(node=node.metadata.name, name=decided.get(node.metadata.name) or name_for(node))
-            except _NotYet:
-                continue  # it has just left: the syncer's next word brings another look
             except NameRefused as why:
                 refused.append((node.metadata.name, str(why)))
 
@@ -224,10 +231,6 @@ class Census:
         names.update(name for namespace, other, name in self._promises if near(namespace, other))
         pods = self._pods.store
         return _Taken(names, released=_released(slices), also=lambda name: Key(at, name) in pods)
-
-
-class _NotYet(NameRefused):
-    """The name is about to be free, so there is nothing to complain of."""
 
 
 class _Taken:
@@ -263,7 +266,7 @@ def _names(owner: NodeSet, *, taken: _Taken) -> Callable[[Node], str]:
     def by_address(node: Node) -> str:
         name = address_name(prefix, node)
         if name in taken.released:
-            raise _NotYet(f"the name {name} was released, and the syncer has not seen yet that its entry is gone")
+            raise NameRefused(_NOT_YET)
         if name in taken:
             raise NameRefused(f"the name {name} is in use: set another podNamePrefix, or naming: ordinal")
         taken.add(name)
