@@ -38,7 +38,8 @@ class Taint(Struct, frozen=True, gc=False):
 class Resources(Struct, frozen=True, gc=False):
     """What is asked for. Limits have no reader: the API server has filled in requests from them."""
 
-    requests: dict[str, Quantity] = field(default_factory=dict)
+    requests: dict[str, Quantity] | None = None
+    """Most containers ask for nothing, and an empty dict for each would be megabytes."""
 
 
 class Container(Struct, frozen=True, gc=False, rename="camel"):
@@ -98,7 +99,6 @@ class PodStatus(Struct, frozen=True, gc=False, rename="camel"):
     conditions: tuple[Condition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     pod_ip: str = field(name="podIP", default="")
-    host_ip: str = field(name="hostIP", default="")
     start_time: datetime | None = None
 
 

@@ -116,8 +116,10 @@ def stays(pod: Pod) -> bool:
 def _taken(pod: Pod) -> dict[str, int]:
     spec = pod.spec
     return effective(
-        [one.resources.requests for one in spec.containers],
-        init=[Init(one.resources.requests, sidecar=one.restart_policy == "Always") for one in spec.init_containers],
+        [one.resources.requests or {} for one in spec.containers],
+        init=[
+            Init(one.resources.requests or {}, sidecar=one.restart_policy == "Always") for one in spec.init_containers
+        ],
         whole=spec.resources.requests,
         overhead=spec.overhead,
     )
