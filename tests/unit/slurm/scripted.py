@@ -1,0 +1,126 @@
+"""A slurmctld by a script: what a mirror is told, second by second, which no real one can be made to say."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tests.unit.slurm.blank import blank
+
+from sunk.slurm.errors import Unreachable
+from sunk.slurm.mirror import Mirror
+from sunk.slurm.reading import Others
+from sunk.slurm.records import Job, Node, Table
+
+RUNNING, COMPLETED = 1, 3
+
+
+def node(name: str, *, reason: str = "") -> Node:
+    return blank(Node, name=name, reason=reason)
+
+
+def job(number: int, *, state: int = RUNNING) -> Job:
+    return blank(Job, id=number, state_bits=state)
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+class Server:
+    """What a slurmctld answers, by a script: tables with the second of their last change, and nothing else."""
+
+    def __init__(self, *rows: Node | Job) -> None:
+        self.offset = 1000
+        self.boot = 1
+        self.away: Exception | None = None
+        self.delay = 0.01
+        self.asked: list[tuple[str, int]] = []
+        self.meanwhile: Callable[[], None] | None = None
+        """Done once, in the middle of the next read: when nodes have been read and jobs have not."""
+        self._tables: dict[str, dict[Any, Any]] = {"nodes": {}, "jobs": {}, "partitions": {}, "reservations": {}}
+        self._changed = dict.fromkeys(self._tables, self.clock)
+        self.put(*rows)
+
+    @property
+    def clock(self) -> int:
+        return int(now()) + self.offset
+
+    @property
+    def now(self) -> dict[str, dict[Any, Any]]:
+        return {name: dict(rows) for name, rows in self._tables.items()}
+
+    def put(self, *rows: Node | Job) -> None:
+        for row in rows:
+            table, key = ("nodes", row.name) if isinstance(row, Node) else ("jobs", row.id)
+            self._tables[table][key] = row
+            self._changed[table] = self.clock
+
+    def drop(self, *keys: str | int) -> None:
+        for key in keys:
+            table = "nodes" if isinstance(key, str) else "jobs"
+            if self._tables[table].pop(key, None) is not None:
+                self._changed[table] = self.clock
+
+    def restart(self, *, offset: int = 1000) -> None:
+        self.boot += 1
+        self.offset = offset
+        self._changed = dict.fromkeys(self._tables, self.clock)
+
+    def reads(self, table: str = "nodes") -> list[int]:
+        return [since for name, since in self.asked if name == table]
+
+    async def _answer(self, table: str, since: int) -> Table[Any] | None:
+        self.asked.append((table, since))
+        await asyncio.sleep(self.delay / 2)
+        if self.away is not None:
+            raise self.away
+        found = Table(rows=tuple(self._tables[table].values()), updated=self.clock)
+        unchanged = since - 1 >= self._changed[table]
+        if table == "nodes" and self.meanwhile is not None:
+            self.meanwhile()
+            self.meanwhile = None
+        await asyncio.sleep(self.delay / 2)
+        return None if unchanged else found
+
+    async def nodes(self, since: int = 0) -> Table[Node] | None:
+        return await self._answer("nodes", since)
+
+    async def others(self, since: Mapping[str, int]) -> Others:
+        jobs, partitions, reservations = [
+            await self._answer(name, since.get(name, 0)) for name in ("jobs", "partitions", "reservations")
+        ]
+        return Others(jobs, partitions, reservations, boot=await self.boot_time())
+
+    async def boot_time(self) -> int:
+        await asyncio.sleep(self.delay)
+        if self.away is not None:
+            raise self.away
+        return self.boot
+
+
+def gone() -> Unreachable:
+    return Unreachable(1800, asked="read the nodes", text="nobody is there")
+
+
+def view(mirror: Mirror) -> dict[str, dict[Any, Any]]:
+    return {
+        "nodes": {row.name: row for row in mirror.nodes.all()},
+        "jobs": {row.id: row for row in mirror.jobs.all()},
+        "partitions": {row.name: row for row in mirror.partitions.all()},
+        "reservations": {row.name: row for row in mirror.reservations.all()},
+    }
+
+
+def told(mirror: Mirror) -> dict[Any, Any]:
+    """What somebody knows who only listens; he is never told a change from something that he was not told before."""
+    known: dict[Any, Any] = {}
+
+    def hear(key: str | int, before: Node | Job | None, after: Node | Job | None) -> None:
+        assert known.pop(key, None) == before
+        assert before != after
+        if after is not None:
+            known[key] = after
+
+    mirror.nodes.subscribe(hear)
+    mirror.jobs.subscribe(hear)
+    return known
