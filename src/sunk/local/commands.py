@@ -1,6 +1,8 @@
 """`sunk local …`: a whole cluster on this machine, from the command line."""
 
 import os
+import shutil
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,12 +69,17 @@ def up(  # noqa: PLR0913 (one argument an option)
     _say_what_next(found)
 
 
+def _program() -> str:
+    """What to type for `sunk`: in a clone it is not in PATH."""
+    return "sunk" if shutil.which("sunk") else sys.argv[0]
+
+
 def _say_what_next(cluster: "Cluster") -> None:
     which = "" if cluster.name == DEFAULT_NAME else f" --name {cluster.name}"
     click.echo(f"Cluster {cluster.name} is up: {len(cluster.machines)} nodes, API at {cluster.server}. Next:")
-    click.echo(f"  sunk local exec{which} -- kubectl get nodes -o wide")
-    click.echo(f"  export KUBECONFIG=$(sunk local kubeconfig{which})")
-    click.echo(f"  sunk local down{which}")
+    click.echo(f"  {_program()} local exec{which} -- kubectl get nodes -o wide")
+    click.echo(f"  export KUBECONFIG=$({_program()} local kubeconfig{which})")
+    click.echo(f"  {_program()} local down{which}")
 
 
 @local.command()
@@ -96,9 +103,9 @@ def install(*, name: str, values: tuple[Path, ...]) -> None:
     click.echo(f"srun --nodes={len(found.machines)} hostname says:")
     click.echo("\n".join(f"  {line}" for line in sorted(done.words.splitlines())))
     click.echo("A Slurm cluster is up. Next:")
-    click.echo(f"  sunk local exec{which} -- kubectl get slurmcluster,nodeset,nodeslice,pods")
-    click.echo(f"  sunk local exec{which} -- kubectl exec -it slurm-login-0 -c sshd -- bash")
-    click.echo(f"  sunk local down{which}")
+    click.echo(f"  {_program()} local exec{which} -- kubectl get slurmcluster,nodeset,nodeslice,pods")
+    click.echo(f"  {_program()} local exec{which} -- kubectl exec -it slurm-login-0 -c sshd -- bash")
+    click.echo(f"  {_program()} local down{which}")
 
 
 @local.command()
