@@ -7,13 +7,14 @@ import argparse
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
+from bench.kube.writer import in_parallel
 from bench.report import Figure, report
 from sunk.kube import access
 from sunk.kube.client import Client, Scope
@@ -23,7 +24,6 @@ from sunk.kube.resource import Resource
 from sunk.local.fakekubelet import FLEET, Settings, spawned
 
 NAMESPACE = "bench-fake-kubelet"
-HANDS = 16
 BARE = 1000
 
 
@@ -45,18 +45,6 @@ def cpu_of(pid: int) -> float:
 
 def megabytes_of(pid: int) -> float:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
-
-
-async def in_parallel(act: Callable[[int], Awaitable[Any]], numbers: Iterable[int]) -> None:
-    todo = iter(numbers)
-
-    async def hand() -> None:
-        for number in todo:
-            await act(number)
-
-    async with asyncio.TaskGroup() as group:
-        for number in range(HANDS):
-            group.create_task(hand(), name=f"bench: hand {number}")
 
 
 async def bare_creates(client: Client) -> Span:
