@@ -22,9 +22,9 @@ from sunk.kube.watch import watch
 from sunk.local.progress import step
 from sunk.model import names
 from sunk.model.nodeset import NodeSetStatus
+from sunk.objects.members import NODESETS, NODESLICES
 from sunk.operator.nodeset.batches import MOST, together
 from sunk.operator.nodeset.body import Mould
-from sunk.operator.nodeset.resources import NODESETS, NODESLICES
 
 NODES_WANTED: Final = 2000
 TURNS: Final = 3

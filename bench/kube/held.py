@@ -40,6 +40,9 @@ class Made:
             await asyncio.sleep(float("inf"))
         return chunk or b""
 
+    def gather(self, size: int) -> None:
+        """Nothing is to be gathered where nothing comes."""
+
     @staticmethod
     def _generate(pod: Callable[[int], bytes], count: int) -> Iterator[bytes]:
         for start in range(0, count, CHUNK):

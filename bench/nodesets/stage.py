@@ -23,7 +23,7 @@ from sunk.local.fakekubelet import FLEET, Settings, spawned
 from sunk.local.spec import Spec
 from sunk.model.generate import crd_yaml
 from sunk.model.kinds import KINDS
-from sunk.operator.nodeset.resources import NODESETS
+from sunk.objects.members import NODESETS
 
 CRDS: Final = Resource(
     Record, group="apiextensions.k8s.io", version="v1", plural="customresourcedefinitions", namespaced=False

@@ -24,11 +24,11 @@ def main() -> None:
 
 
 def _register() -> None:
+    from sunk.insight.status import status
     from sunk.local.commands import local
     from sunk.operator.commands import operator
     from sunk.operator.nodeset.commands import nodeset
     from sunk.operator.slurmcluster.rendering import render
-    from sunk.operator.status import status
     from sunk.slurm.commands import slurm
 
     main.add_command(local)

@@ -24,8 +24,9 @@ from sunk.kube.core import CONFIG_MAPS, LEASES
 from sunk.kube.errors import NotFound
 from sunk.kube.resource import Key
 from sunk.kube.term import Timing
-from sunk.operator.part import Build, Part, Setting
-from sunk.operator.process import NAME, Operator, Order
+from sunk.operator.commands import NAME
+from sunk.service.part import Build, Part, Setting
+from sunk.service.process import Order, Service
 
 PATIENCE = 30.0
 QUICK = Timing(duration=2, margin=0.6, interval=0.2)
@@ -107,6 +108,7 @@ async def operator(
     kube: Kube, name: str, *builds: Build, port: int, farewell: float = 20.0, by: access.Access | None = None
 ) -> AsyncIterator[Running]:
     order = Order(
+        name=NAME,
         identity=name,
         lease_namespace=kube.namespace,
         host="127.0.0.1",
@@ -115,7 +117,7 @@ async def operator(
         farewell=farewell,
     )
     told = asyncio.Event()
-    made = Operator(order, access=by or access.from_kubeconfig(kube.kubeconfig))
+    made = Service(order, access=by or access.from_kubeconfig(kube.kubeconfig))
     task = asyncio.create_task(made.serve(builds, told=told), name=f"operator {name}")
     try:
         yield Running(task, told, port)

@@ -24,6 +24,8 @@ from sunk.kube.limits import Bucket
 from sunk.kube.patch import Apply, Body, Patch
 from sunk.kube.resource import R, Resource
 from sunk.kube.retry import ONCE, Repeat, Retry, of_body, of_patch, persist
+from sunk.kube.sockets import Sockets
+from sunk.kube.stream import Stream
 
 PAGE: Final = 500
 """Objects per page of a list: small enough that decoding one does not hold up the loop."""
@@ -109,9 +111,12 @@ class Client:
         self._limit = limit
         self._retry = retry
         self._observe = observe
+        self._sockets = Sockets()
         # Proxies are left alone (trust_env is off), and cookies have no business here.
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=connections, keepalive_timeout=_IDLE),
+            connector=aiohttp.TCPConnector(
+                limit=connections, keepalive_timeout=_IDLE, socket_factory=self._sockets.make
+            ),
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=timeout),
             headers={"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "sunk"},
@@ -127,7 +132,9 @@ class Client:
         await self.close()
 
     async def close(self) -> None:
+        """End everything; when this returns, no connection is left."""
         await self._session.close()
+        await self._sockets.end()
 
     async def get(self, resource: Resource[R], name: str, *, namespace: str = "", subresource: str = "") -> R:
         path = resource.path(namespace, name, subresource=subresource)
@@ -239,11 +246,15 @@ class Client:
         return await persist(send, retry=self._retry, repeat=repeat)
 
     @asynccontextmanager
-    async def stream(self, path: str, query: Mapping[str, str]) -> AsyncIterator[aiohttp.StreamReader]:
+    async def stream(self, path: str, query: Mapping[str, str]) -> AsyncIterator[Stream]:
         """Open an answer without an end. The total time is not bounded; whoever reads bounds the silence."""
         limit = aiohttp.ClientTimeout(total=None, sock_connect=self._session.timeout.total)
         async with self._send("GET", path, query, timeout=limit, watch=True) as reply:
-            yield reply.content
+            stream = Stream(reply.content, self._sockets.under(reply.connection and reply.connection.transport))
+            try:
+                yield stream
+            finally:
+                stream.let_go()
 
     @asynccontextmanager
     async def _send(

@@ -142,6 +142,11 @@ class Controller(Generic[K]):
         self._queue.close()
         await self._queue.idle()
 
+    @property
+    def busy(self) -> bool:
+        """Whether a key is in work."""
+        return bool(self._queue.statistics().working)
+
     def look(self, key: K) -> None:
         """Want a look at a key for a reason that no store knows."""
         self._queue.add(key)

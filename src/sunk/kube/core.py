@@ -4,8 +4,10 @@ from datetime import datetime
 from typing import Final
 
 from msgspec import Struct, field
+from msgspec.structs import force_setattr
 
 from sunk.kube.resource import Record, Resource
+from sunk.kube.shared import Shared
 from sunk.model.quantity import Quantity
 
 
@@ -50,6 +52,16 @@ class Container(Struct, frozen=True, gc=False, rename="camel"):
     """Of an init container: `Always` makes it a sidecar."""
 
 
+_containers: Final[Shared[tuple[Container, ...]]] = Shared()
+_tolerations: Final[Shared[tuple[Toleration, ...]]] = Shared()
+
+
+def _content(one: Container) -> tuple[object, ...]:
+    """All that a container says, fit to be looked up: its requests are a dict, which is not."""
+    requests = one.resources.requests
+    return one.name, one.image, one.restart_policy, tuple(requests.items()) if requests else requests is None
+
+
 class PodSpec(Struct, frozen=True, gc=False, rename="camel"):
     node_name: str = ""
     containers: tuple[Container, ...] = ()
@@ -60,6 +72,11 @@ class PodSpec(Struct, frozen=True, gc=False, rename="camel"):
     overhead: dict[str, Quantity] | None = None
     resources: Resources = Resources()
     """Of the Pod as a whole; for CPU, memory and huge pages they go before those of its containers."""
+
+    def __post_init__(self) -> None:
+        containers = _containers.one(self.containers, key=tuple(map(_content, self.containers)))
+        force_setattr(self, "containers", containers)
+        force_setattr(self, "tolerations", _tolerations.one(self.tolerations, key=self.tolerations))
 
 
 class Running(Struct, frozen=True, gc=False, rename="camel"):

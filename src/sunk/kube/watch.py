@@ -31,7 +31,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
 from contextlib import aclosing, asynccontextmanager
 from typing import Final, Generic
 
-from aiohttp import StreamReader
 from msgspec import DecodeError, Raw, Struct, json
 
 from sunk.kube.allowance import Allowance
@@ -39,6 +38,7 @@ from sunk.kube.client import EVERYWHERE, PAGE, Client, Scope
 from sunk.kube.errors import ApiError, Forbidden, Gone, KubeError, NotFound, TooManyRequests, Unreachable, Unreadable
 from sunk.kube.frames import Frame, Line, Lines, bare, ends_initial_list, error, frame
 from sunk.kube.resource import Key, R, Record, Resource
+from sunk.kube.stream import Stream
 from sunk.kube.view import Bookmark, Event, View
 
 log = logging.getLogger(__name__)
@@ -165,9 +165,11 @@ class Watch(Generic[R]):
     async def _streamed(self) -> AsyncGenerator[Event[R]]:
         clock = asyncio.get_running_loop().time
         opened = clock()
-        async with self._open() as content:
+        async with self._open() as stream:
             lines = Lines()
-            while chunk := await self._read(content):
+            while chunk := await self._read(stream):
+                if self.version:  # a first list is wanted at once
+                    stream.gather(len(chunk))
                 for line in lines.feed(chunk):
                     for event in self._hear(line):
                         yield event
@@ -176,7 +178,7 @@ class Watch(Generic[R]):
             raise Unreachable(f"GET {self._path}: the server ended the watch when it had hardly begun")
 
     @asynccontextmanager
-    async def _open(self) -> AsyncIterator[StreamReader]:
+    async def _open(self) -> AsyncIterator[Stream]:
         seconds = round(self._pace.lifetime * random.uniform(0.75, 1.25))  # noqa: S311 - no secret
         query = self._scope.query() | {"watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": str(seconds)}
         if self.version:
@@ -184,19 +186,19 @@ class Watch(Generic[R]):
         else:
             query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
         try:
-            async with self._client.stream(self._path, query) as content:
+            async with self._client.stream(self._path, query) as stream:
                 self._streams += 1
-                yield content
+                yield stream
         except ApiError as refused:
             if self.version or refused.status not in _NO_STREAMED_LISTS:
                 raise
             raise _NoStreamedList(refused.message) from refused
 
-    async def _read(self, content: StreamReader) -> bytes:
+    async def _read(self, stream: Stream) -> bytes:
         now = asyncio.get_running_loop().time()
         limit = self._pace.silence if self.version else self._listed_by - now
         try:
-            return await self._allowance.within(limit, content.readany())
+            return await self._allowance.within(limit, stream.readany())
         except TimeoutError:
             if self.version:
                 # Not alarming: there are no bookmarks either for a resource of which the server holds no object.

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from sunk.operator.part import Build
-    from sunk.operator.process import Order
+    from sunk.service.part import Build
+    from sunk.service.process import Order
 
 log = logging.getLogger(__name__)
 
+NAME = "sunk-controller-manager"
+"""Of the Deployment and of the Lease."""
 LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -105,10 +107,11 @@ def operator(  # noqa: PLR0913 - one argument an option
     Runs until SIGTERM. Any number of copies may run: one leads, the others stand by with everything read.
     """
     from sunk.kube import logs
-    from sunk.operator.process import Order
+    from sunk.service.process import Order
 
     logs.start(level=log_level)
     order = Order(
+        name=NAME,
         namespaces=namespaces,
         workers=workers,
         lease_namespace=lease_namespace,
@@ -126,7 +129,7 @@ def _run(order: "Order", *, kubeconfig: Path | None) -> int:
     from sunk.kube import access, loop
     from sunk.kube.credentials import AccessError
     from sunk.model.refusal import Refusal
-    from sunk.operator.process import until_told
+    from sunk.service.process import until_told
 
     try:
         found = access.find(kubeconfig)

@@ -25,10 +25,10 @@ from sunk.local.fakekubelet import FLEET, FakeKubelet, Settings, Trait
 from sunk.model import names
 from sunk.model.nodeset import NODESET
 from sunk.model.nodeslice import Entry
+from sunk.objects.members import NODESETS, NODESLICES, NodeSet, NodeSlice
 from sunk.operator.nodeset.batches import together
 from sunk.operator.nodeset.controller import nodesets
-from sunk.operator.nodeset.resources import NODESETS, NODESLICES, NodeSet, NodeSlice
-from sunk.operator.part import Setting
+from sunk.service.part import Setting
 
 PATIENCE = 30.0
 KUBERNETES = "node.kubernetes.io/"

@@ -28,16 +28,16 @@ from sunk.kube.tasks import running
 from sunk.local.cluster import Cluster
 from sunk.local.fakekubelet import FLEET, fake_kubelet
 from sunk.model import names
+from sunk.objects.members import NODESETS, NODESLICES
 from sunk.operator.nodeset import absence, controller, healing
 from sunk.operator.nodeset.census import Census
 from sunk.operator.nodeset.claims import claim_of
 from sunk.operator.nodeset.controller import by_claim, by_member, by_node, by_owner
 from sunk.operator.nodeset.moulds import Moulds
 from sunk.operator.nodeset.plan import plan
-from sunk.operator.nodeset.resources import NODESETS, NODESLICES
 from sunk.operator.nodeset.slices import shards, spread
-from sunk.operator.part import Setting
-from sunk.operator.scoped import Scoped
+from sunk.service.part import Setting
+from sunk.service.scoped import Scoped
 
 NODES_OF = 6
 POOLS = ("one", "two", "")

@@ -15,11 +15,11 @@ from sunk.kube.resource import Key
 from sunk.kube.tasks import running
 from sunk.model import names
 from sunk.model.nodeslice import Entry
+from sunk.objects.members import NODESLICES
 from sunk.operator.nodeset.claims import claim, claim_of
 from sunk.operator.nodeset.ledger import Ledger
-from sunk.operator.nodeset.resources import NODESLICES
-from sunk.operator.part import Setting
-from sunk.operator.scoped import Scoped
+from sunk.service.part import Setting
+from sunk.service.scoped import Scoped
 
 
 async def said(caplog: pytest.LogCaptureFixture, words: str) -> bool:

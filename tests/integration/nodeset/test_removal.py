@@ -12,9 +12,9 @@ from sunk.kube.core import NODES, PODS, Pod
 from sunk.kube.patch import Merge, Strategic
 from sunk.local.fakekubelet import Trait, steer
 from sunk.model import names
+from sunk.objects.members import NODESETS, NODESLICES
 from sunk.operator.nodeset import absence
 from sunk.operator.nodeset.claims import claim_of
-from sunk.operator.nodeset.resources import NODESETS, NODESLICES
 
 
 async def gone_sets(stage: Stage) -> bool:

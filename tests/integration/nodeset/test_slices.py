@@ -8,8 +8,8 @@ from tests.integration.nodeset.witness import Witness
 
 from sunk.kube.client import Deletion
 from sunk.kube.tasks import running
+from sunk.objects.members import NODESLICES
 from sunk.operator.nodeset.batches import together
-from sunk.operator.nodeset.resources import NODESLICES
 from sunk.operator.nodeset.slices import spread
 
 SIZE = 100

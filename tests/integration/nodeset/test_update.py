@@ -12,8 +12,8 @@ from sunk.kube.client import Scope
 from sunk.kube.core import PODS, Pod
 from sunk.kube.tasks import running
 from sunk.model import names
-from sunk.operator.nodeset.resources import REVISIONS, ControllerRevision
-from sunk.operator.nodeset.standing import pending_deletion, ready
+from sunk.objects.members import REVISIONS, ControllerRevision
+from sunk.objects.standing import pending_deletion, ready
 
 ONE = {"rollingUpdate": {"maxUnavailable": 1}}
 NEVER_READY: dict[str, Any] = {"fake-kubelet.sunk/ready": "false"}

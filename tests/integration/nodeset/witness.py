@@ -20,9 +20,9 @@ from sunk.kube.watch import watch
 from sunk.local.fakekubelet import FLEET
 from sunk.model import names
 from sunk.model.nodeslice import MOST_ENTRIES, Entry
+from sunk.objects.members import NODESETS, NODESLICES, NodeSet, NodeSlice, owner_uid
+from sunk.objects.standing import cleared, finished, may_hold_job, node_of
 from sunk.operator.nodeset.claims import claim_of
-from sunk.operator.nodeset.resources import NODESETS, NODESLICES, NodeSet, NodeSlice, owner_uid
-from sunk.operator.nodeset.standing import cleared, finished, may_hold_job, node_of
 
 PATIENCE = 30.0
 

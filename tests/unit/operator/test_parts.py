@@ -9,8 +9,8 @@ from sunk.kube.client import Client, Scope
 from sunk.kube.collection import Collection
 from sunk.kube.core import PODS
 from sunk.kube.credentials import Nobody
-from sunk.operator.part import Part
-from sunk.operator.process import named
+from sunk.service.part import Part
+from sunk.service.process import named
 
 
 @pytest.fixture

@@ -74,7 +74,7 @@ async def test_a_thousand_who_wait_for_a_thread_learn_soon_that_nobody_is_there(
     began = time.monotonic()
     ended = await asyncio.gather(*(asked.boot_time() for _ in range(1000)), return_exceptions=True)
     assert {type(each) for each in ended} == {Unreachable}
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30  # one after the other they would take minutes
     assert wire.pings < 20  # they share them
 
 

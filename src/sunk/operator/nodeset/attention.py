@@ -10,11 +10,11 @@ from collections.abc import Callable
 from sunk.kube.core import Node, Pod
 from sunk.kube.resource import Key
 from sunk.kube.store import Store
+from sunk.objects.members import NodeSet, owner_uid
+from sunk.objects.standing import finished
 from sunk.operator.nodeset.claims import claim_of
 from sunk.operator.nodeset.feasible import ready, stays
-from sunk.operator.nodeset.resources import NodeSet, owner_uid
-from sunk.operator.nodeset.standing import finished
-from sunk.operator.scoped import Scoped
+from sunk.service.scoped import Scoped
 
 
 class Attention:

@@ -5,8 +5,8 @@ from typing import Any, Final
 from msgspec import Raw, json
 
 from sunk.model import names
-from sunk.operator.nodeset.resources import NodeSet, ours, owned_by
-from sunk.operator.nodeset.standing import NODE
+from sunk.objects.members import NodeSet, ours, owned_by
+from sunk.objects.standing import NODE
 
 _NODE: Final = "node.kubernetes.io"
 TOLERATIONS: Final = (

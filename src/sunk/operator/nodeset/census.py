@@ -13,16 +13,16 @@ from sunk.kube.core import Node, Pod
 from sunk.kube.resource import Key
 from sunk.model.names import NAMESPACE, POD
 from sunk.model.nodeslice import Entry
+from sunk.objects.members import NodeSet, NodeSlice, owner_uid
+from sunk.objects.standing import node_of
 from sunk.operator.nodeset.absence import Absences
 from sunk.operator.nodeset.claims import claim_of, claimed_for
 from sunk.operator.nodeset.feasible import Demand
 from sunk.operator.nodeset.fitting import Fitting
 from sunk.operator.nodeset.membership import Candidate, Member
 from sunk.operator.nodeset.naming import NameRefused, address_name, ordinal_names
-from sunk.operator.nodeset.resources import NodeSet, NodeSlice, owner_uid
 from sunk.operator.nodeset.slices import number_of, shards
-from sunk.operator.nodeset.standing import node_of
-from sunk.operator.scoped import Scoped
+from sunk.service.scoped import Scoped
 
 SOON: Final = 1.0
 """Seconds after which to look again for a name that is about to be free."""

@@ -17,7 +17,7 @@ from sunk.kube.errors import Conflict, KubeError, NotFound
 from sunk.kube.patch import Merge
 from sunk.kube.resource import Key
 from sunk.model import names
-from sunk.operator.nodeset.resources import NodeSet
+from sunk.objects.members import NodeSet
 
 TRIES: Final = 4
 """The kubelet writes to its Node too, and each of its writes defeats one of ours."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sunk.operator.asking import asked, reaching
+from sunk.service.asking import asked, reaching
 
 if TYPE_CHECKING:
     from sunk.kube.client import Client

@@ -21,15 +21,15 @@ from sunk.kube.core import NODES, PODS, Node, Pod
 from sunk.kube.resource import Key, Record
 from sunk.model import names
 from sunk.model.nodeset import NODESET
+from sunk.objects.members import NODESETS, NODESLICES, REVISIONS, NodeSet, NodeSlice, owner_uid
 from sunk.operator.nodeset.attention import Attention
 from sunk.operator.nodeset.census import Census
 from sunk.operator.nodeset.claims import marked_by
 from sunk.operator.nodeset.deeds import Deeds
 from sunk.operator.nodeset.moulds import Moulds
 from sunk.operator.nodeset.plan import plan
-from sunk.operator.nodeset.resources import NODESETS, NODESLICES, REVISIONS, NodeSet, NodeSlice, owner_uid
-from sunk.operator.part import Part, Setting
-from sunk.operator.scoped import Scoped
+from sunk.service.part import Part, Setting
+from sunk.service.scoped import Scoped
 
 log = logging.getLogger(__name__)
 

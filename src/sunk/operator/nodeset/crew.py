@@ -14,9 +14,9 @@ from sunk.kube.resource import Key
 from sunk.model import names
 from sunk.model.features import features
 from sunk.model.nodeslice import Entry
+from sunk.objects.members import NodeSet, owner_uid
 from sunk.operator.nodeset.batches import growing, together
 from sunk.operator.nodeset.body import Mould
-from sunk.operator.nodeset.resources import NodeSet, owner_uid
 from sunk.operator.nodeset.upkeep import Description, Mark
 
 log = logging.getLogger(__name__)

@@ -12,6 +12,7 @@ from sunk.kube.patch import Merge
 from sunk.kube.resource import Key
 from sunk.model import names
 from sunk.model.nodeslice import Entry
+from sunk.objects.members import ControllerRevision, NodeSet, NodeSlice
 from sunk.operator.nodeset.batches import growing, together
 from sunk.operator.nodeset.census import Census, Survey
 from sunk.operator.nodeset.claims import claim, claim_of, release
@@ -23,11 +24,10 @@ from sunk.operator.nodeset.membership import Candidate, Member
 from sunk.operator.nodeset.moulds import Prepared
 from sunk.operator.nodeset.notes import Notes
 from sunk.operator.nodeset.plan import Plan
-from sunk.operator.nodeset.resources import ControllerRevision, NodeSet, NodeSlice
 from sunk.operator.nodeset.status import Findings, status
 from sunk.operator.nodeset.upkeep import UPDATE
-from sunk.operator.part import Setting
-from sunk.operator.scoped import Scoped
+from sunk.service.part import Setting
+from sunk.service.scoped import Scoped
 
 AT_ONCE: Final = 32
 

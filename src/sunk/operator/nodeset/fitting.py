@@ -9,9 +9,9 @@ from msgspec import Struct
 
 from sunk.kube.core import Node, Pod
 from sunk.model.features import features
+from sunk.objects.members import NodeSet, owner_uid
+from sunk.objects.standing import finished
 from sunk.operator.nodeset.feasible import Demand, occupancy, unfit, unfit_to_join
-from sunk.operator.nodeset.resources import NodeSet, owner_uid
-from sunk.operator.nodeset.standing import finished
 
 
 class _Looked(Struct, gc=False):

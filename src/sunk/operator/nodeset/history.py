@@ -8,10 +8,10 @@ from sunk.kube.core import Pod
 from sunk.kube.errors import NotFound
 from sunk.kube.patch import Merge
 from sunk.kube.resource import Key
-from sunk.operator.nodeset.resources import ControllerRevision, NodeSet
+from sunk.objects.members import ControllerRevision, NodeSet
+from sunk.objects.standing import revision as of_pod
 from sunk.operator.nodeset.revision import forgettable, newest, object_name, revision_body
-from sunk.operator.nodeset.standing import revision as of_pod
-from sunk.operator.scoped import Scoped
+from sunk.service.scoped import Scoped
 
 
 class History:

@@ -10,9 +10,9 @@ from sunk.kube.errors import NotFound
 from sunk.kube.patch import Merge
 from sunk.kube.resource import Key
 from sunk.model.nodeslice import NODESLICE, Entry
-from sunk.operator.nodeset.resources import NodeSet, NodeSlice, ours, owned_by
+from sunk.objects.members import NodeSet, NodeSlice, ours, owned_by
 from sunk.operator.nodeset.slices import Shard, shards, slice_name, spread
-from sunk.operator.scoped import Scoped
+from sunk.service.scoped import Scoped
 
 
 class Ledger:

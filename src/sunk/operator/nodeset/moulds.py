@@ -16,9 +16,9 @@ from sunk.kube.core import PODS
 from sunk.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound, TooManyRequests
 from sunk.kube.resource import Key
 from sunk.model.refusal import Refusal
+from sunk.objects.members import NodeSet
 from sunk.operator.nodeset.body import Mould
 from sunk.operator.nodeset.feasible import Demand, demand
-from sunk.operator.nodeset.resources import NodeSet
 from sunk.operator.nodeset.revision import revision_of
 from sunk.operator.nodeset.template import read
 

@@ -6,8 +6,9 @@ from typing import Final
 from sunk.kube.events import Recorder, about
 from sunk.model.hostlist import compress
 from sunk.model.nodeset import NODESET
-from sunk.operator.nodeset.membership import Member, Roster
-from sunk.operator.nodeset.resources import NodeSet
+from sunk.objects.members import NodeSet
+from sunk.operator.nodeset.member import Member
+from sunk.operator.nodeset.membership import Roster
 from sunk.operator.nodeset.status import listed
 from sunk.operator.nodeset.upkeep import Removal
 

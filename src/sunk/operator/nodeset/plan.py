@@ -3,9 +3,9 @@
 from msgspec import Struct
 
 from sunk.model import names
+from sunk.objects.members import NodeSet
 from sunk.operator.nodeset.census import Survey
 from sunk.operator.nodeset.membership import Candidate, Roster, Wish, roster
-from sunk.operator.nodeset.resources import NodeSet
 from sunk.operator.nodeset.rollout import outdated
 from sunk.operator.nodeset.upkeep import Upkeep, upkeep
 
@@ -34,8 +34,7 @@ def plan(owner: NodeSet, survey: Survey, *, revision: str, usable: bool, lot: in
     if not usable:
         pods = Upkeep(mark=pods.mark, remove=pods.remove, describe=pods.describe)
     joins = found.joins[:lot]
-    kept = {member.entry.node for member in found.members} | {one.node for one in found.joins}
-    strays = tuple(node for node in survey.claimed if node not in kept)
+    strays = tuple(sorted(survey.claimed - found.members.nodes - {one.node for one in found.joins}))
     finished = wish.deleted and not found.members and not strays and not found.dropped
     return Plan(found, pods=pods, joins=joins, strays=strays, finished=finished)
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from msgspec import Raw, json
 
+from sunk.objects.members import ControllerRevision, NodeSet, ours, owned_by
 from sunk.operator.nodeset.body import plain
-from sunk.operator.nodeset.resources import ControllerRevision, NodeSet, ours, owned_by
 
 
 def revision_of(template: Raw) -> str:

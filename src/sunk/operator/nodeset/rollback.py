@@ -17,9 +17,9 @@ from sunk.kube.patch import Json
 from sunk.kube.resource import Key
 from sunk.model import names
 from sunk.model.refusal import Refusal
-from sunk.operator.nodeset.resources import NODESETS, REVISIONS, ControllerRevision, NodeSet, owner_uid
+from sunk.objects.members import NODESETS, REVISIONS, ControllerRevision, NodeSet, owner_uid
+from sunk.objects.standing import revision
 from sunk.operator.nodeset.revision import object_name, revision_of
-from sunk.operator.nodeset.standing import revision
 
 
 class Kept(Struct, frozen=True):

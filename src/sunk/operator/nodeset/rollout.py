@@ -11,8 +11,10 @@ from collections.abc import Iterable
 from math import ceil
 
 from sunk.model.nodeset import UpdateStrategy
-from sunk.operator.nodeset.membership import Member, first_to_go
-from sunk.operator.nodeset.standing import may_hold_job
+from sunk.objects.standing import may_hold_job
+from sunk.operator.nodeset.company import company
+from sunk.operator.nodeset.member import Member
+from sunk.operator.nodeset.membership import first_to_go
 
 
 def budget(strategy: UpdateStrategy, *, desired: int) -> int:
@@ -26,9 +28,9 @@ def outdated(members: Iterable[Member], *, wanted: str, strategy: UpdateStrategy
     """Choose the members whose Pods have to go for another revision: those on their way already, and the next."""
     if strategy.type == "OnDelete":
         return ()
-    staying = [member for member in members if member.entry.state == "joined"]
-    room = budget(strategy, desired=desired) - sum(not member.available for member in staying)
-    old = [member for member in staying if member.revision != wanted and member.alive]
+    everyone = company(members)
+    room = budget(strategy, desired=desired) - everyone.lacking
+    old = [member for member in everyone.not_of(wanted) if member.staying and member.alive]
     chosen = []
     for member in first_to_go(old):
         costs = member.available

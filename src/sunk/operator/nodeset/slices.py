@@ -13,7 +13,7 @@ from typing import Final
 from msgspec import Struct
 
 from sunk.model.nodeslice import MOST_ENTRIES, Entry
-from sunk.operator.nodeset.resources import NodeSlice
+from sunk.objects.members import NodeSlice
 
 SLACK: Final = 0.75
 """The last slice is given up when the others would be no fuller than this: less, and it would come and go."""

@@ -6,8 +6,9 @@ from msgspec import Struct
 
 from sunk.kube.core import Pod
 from sunk.model.nodeslice import Entry
-from sunk.operator.nodeset.membership import Member
-from sunk.operator.nodeset.standing import cleared, may_hold_job, pending_deletion, running
+from sunk.objects.standing import cleared, may_hold_job, pending_deletion, running
+from sunk.operator.nodeset.company import company
+from sunk.operator.nodeset.member import Member
 
 UPDATE = "its template was changed"
 
@@ -53,14 +54,15 @@ def upkeep(members: Iterable[Member], *, outdated: Collection[str], forced: bool
     removals: list[Removal] = []
     heal: list[Pod] = []
     changed: list[Description] = []
-    for member in members:
+    everyone = company(members)
+    for member in everyone if outdated else everyone.restless:
         if not member.described and member.alive and member.pod is not None and member.features is not None:
             changed.append(Description(member.pod, member.features))
         if member.calm and member.entry.name not in outdated:
             continue
         pod = member.pod
         if pod is None:
-            if member.entry.state == "joined":
+            if member.staying:
                 create.append(member.entry)
             continue
         if not member.alive:

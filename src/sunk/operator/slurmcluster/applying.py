@@ -14,7 +14,7 @@ from sunk.kube.errors import NotFound
 from sunk.kube.patch import Apply
 from sunk.kube.resource import Record, Resource
 from sunk.model import names
-from sunk.operator.nodeset.resources import NODESETS
+from sunk.objects.members import NODESETS
 from sunk.operator.slurmcluster.availability import Workload
 
 MANAGER: Final = "sunk-slurmcluster"

@@ -7,9 +7,10 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from sunk.kube.resource import Metadata, Record
+from sunk.model import names
 from sunk.model.cluster.kind import SlurmClusterSpec, SlurmClusterStatus
 from sunk.model.nodeset import Condition
-from sunk.operator.nodeset.resources import NodeSet
+from sunk.objects.members import NodeSet
 
 READY: Final = "Ready"
 CONFIG_APPLIED: Final = "ConfigApplied"
@@ -19,6 +20,7 @@ _NOWHERE: Final = (
     "no Node fits. Look at its affinity, tolerations and resources, and at the labels and taints of Nodes; disable it if "
     "its Nodes are still to come"
 )
+_RETURNS: Final = "it was taken out and is wanted again: it is made anew when its nodes have left"
 
 
 class WorkloadStatus(Struct, frozen=True, gc=False, rename="camel"):
@@ -55,6 +57,8 @@ class Configuration(Struct, frozen=True):
     message: str = ""
     final: bool = False
     """Nothing will come of it before somebody changes something."""
+    version: str = ""
+    """Of the slurmctld that runs with it, if it was asked just now."""
 
 
 class Sight(Struct, frozen=True):
@@ -65,7 +69,14 @@ class Sight(Struct, frozen=True):
     node_sets: Sequence[NodeSet]
     configuration: Configuration
     problem: str = ""
-    version: str = ""
+
+    @property
+    def staying(self) -> list[NodeSet]:
+        return [one for one in self.node_sets if one.metadata.deletion_timestamp is None]
+
+    @property
+    def leaving(self) -> list[NodeSet]:
+        return [one for one in self.node_sets if one.metadata.deletion_timestamp is not None]
 
 
 Said = tuple[str, bool, str, str]
@@ -81,12 +92,12 @@ def status(meta: Metadata, spec: SlurmClusterSpec, *, before: SlurmClusterStatus
     )
     return SlurmClusterStatus(
         observed_generation=meta.generation,
-        slurm_version=sight.version or before.slurm_version,
+        slurm_version=sight.configuration.version or before.slurm_version,
         config_wanted=sight.configuration.wanted or before.config_wanted,
         config_applied=sight.configuration.applied or before.config_applied,
-        node_sets=len(sight.node_sets),
-        nodes_desired=sum(one.status.desired_number_scheduled for one in sight.node_sets),
-        nodes_ready=sum(one.status.number_ready for one in sight.node_sets),
+        node_sets=len(sight.staying),
+        nodes_desired=sum(one.status.desired_number_scheduled for one in sight.staying),
+        nodes_ready=sum(one.status.number_ready for one in sight.staying),
         conditions=tuple(_conditions(meta, before=before, said=[ready, *said])),
     )
 
@@ -97,7 +108,7 @@ def _said(spec: SlurmClusterSpec, sight: Sight) -> Iterable[Said]:
     own = ours and not spec.accounting.external.host
     yield _part(sight, "AccountingAvailable", (*(("mysql",) if own else ()), *(("accounting",) if ours else ())))
     yield _part(sight, "LoginAvailable", ("login",) if spec.login.enabled and spec.login.replicas else ())
-    yield _node_sets(sight)
+    yield _node_sets(spec, sight)
     yield _configuration(sight.configuration)
 
 
@@ -115,17 +126,29 @@ def _words(name: str, workload: Workload) -> str:
     return f"{workload.status.ready_replicas} of {workload.spec.replicas} {name} are ready"
 
 
-def _node_sets(sight: Sight) -> Said:
+def _node_sets(spec: SlurmClusterSpec, sight: Sight) -> Said:
     kind = "NodeSetsAvailable"
-    late = [one for one in sight.node_sets if _lacks(one)]
-    unfit = [one for one in sight.node_sets if _has_nowhere_to_go(one)]
+    unfit = [one for one in sight.staying if _has_nowhere_to_go(one)]
     if unfit:
         told = ", ".join(f"compute.nodes.{_definition(one)}" for one in unfit)
         return kind, False, NO_NODE_FITS, f"{told}: {_NOWHERE}"
+    late = [f"{one.metadata.name}: {_nodes(one)}" for one in sight.staying if _lacks(one)]
+    late += [f"{one.metadata.name}: {_RETURNS}" for one in sight.leaving if _is_wanted(spec, one)]
     if late:
-        told = ", ".join(f"{one.metadata.name}: {_nodes(one)}" for one in late)
-        return kind, False, "NodesMissing", told
-    return kind, True, "Ready", f"{len(sight.node_sets)} NodeSets have their nodes"
+        return kind, False, "NodesMissing", ", ".join(late)
+    told = f"{len(sight.staying)} NodeSets have their nodes"
+    return kind, True, "Ready", f"{told}; {farewell(sight.leaving)}" if sight.leaving else told
+
+
+def farewell(leaving: Iterable[NodeSet]) -> str:
+    """What is to be said about NodeSets that nobody asks for any more, and that wait for their jobs."""
+    told = ", ".join(sorted(one.metadata.name for one in leaving))
+    return f"the nodes of {told} leave when their jobs have ended, or with them if {names.FORCE_DELETION}=true is on the NodeSet"
+
+
+def _is_wanted(spec: SlurmClusterSpec, one: NodeSet) -> bool:
+    found = spec.compute.nodes.get(_definition(one))
+    return found is not None and found.enabled is True
 
 
 def _definition(one: NodeSet) -> str:

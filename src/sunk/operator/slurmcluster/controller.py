@@ -26,21 +26,21 @@ from sunk.kube.resource import Key, Record
 from sunk.model import names
 from sunk.model.cluster.kind import SLURMCLUSTER
 from sunk.model.refusal import Refusal
-from sunk.operator.nodeset.resources import NODESETS, NodeSet
-from sunk.operator.part import Part, Setting
-from sunk.operator.scoped import Scoped
+from sunk.objects.clusters import SLURMCLUSTERS, SlurmCluster
+from sunk.objects.members import NODESETS, NodeSet
 from sunk.operator.slurmcluster import keys, references
 from sunk.operator.slurmcluster.applying import DEPLOYMENTS, STATEFULSETS, apply, prune
-from sunk.operator.slurmcluster.availability import NO_NODE_FITS, Configuration, Sight, Workload, status
+from sunk.operator.slurmcluster.availability import NO_NODE_FITS, Configuration, Sight, Workload, farewell, status
 from sunk.operator.slurmcluster.enforcing import Enforcing
 from sunk.operator.slurmcluster.errand import ERRAND, Errands, by_cluster
 from sunk.operator.slurmcluster.farewell import AGAIN, Farewell, Plan
 from sunk.operator.slurmcluster.metadata import CONFIGURATION, labels
 from sunk.operator.slurmcluster.objects import objects
 from sunk.operator.slurmcluster.removal import Removal
-from sunk.operator.slurmcluster.resources import SLURMCLUSTERS, SlurmCluster
 from sunk.operator.slurmcluster.secrets import Incomplete, ensure
 from sunk.operator.slurmcluster.view import Cluster, view
+from sunk.service.part import Part, Setting
+from sunk.service.scoped import Scoped
 
 log = logging.getLogger(__name__)
 
@@ -118,9 +118,9 @@ class Keeper:
         if judged is None:
             await apply(self._client, everything)
             await prune(self._client, everything, namespace=cluster.namespace, cluster=cluster.name, uid=cluster.uid)
-            judged = await self._enforcing.enforced(
-                cluster, plan, known=found.status.config_applied, up=self._is_up(found)
-            )
+            # Who has never said its version has not been heard.
+            known = found.status.config_applied if found.status.slurm_version else ""
+            judged = await self._enforcing.enforced(cluster, plan, known=known, up=self._is_up(found))
         self._told(found, judged)
         await self._seen(found, judged)
         if judged.wanted == judged.applied:
@@ -128,8 +128,9 @@ class Keeper:
         return Requeue(after=LATER if judged.final else SOON)
 
     def _is_up(self, found: SlurmCluster) -> bool:
+        """Whether slurmctld is there, and is the one that was last asked for."""
         controller = self._parts(found).get("controller")
-        return controller is not None and controller.status.ready_replicas > 0
+        return controller is not None and controller.there
 
     def _parts(self, found: SlurmCluster) -> dict[str, Workload]:
         prefix = f"{found.metadata.name}-"
@@ -168,6 +169,9 @@ class Keeper:
         for one in wanted.conditions:
             if one.reason == NO_NODE_FITS:
                 self._warn(found, one.reason, one.message)
+        if sight.leaving:
+            regarding = about(found, kind=SLURMCLUSTER.name, api_version=SLURMCLUSTER.api_version)
+            self._recorder.tell(regarding, "Leaving", farewell(sight.leaving), action="Prune")
         if wanted != found.status:
             patch = Merge({"status": to_builtins(wanted)})
             await self._clusters.of(found.key).patch(found.key, patch, status=True)

@@ -21,6 +21,7 @@ TRYING: Final = "Trying"
 BAD: Final = "BadConfiguration"
 READING: Final = "Reading"
 NOT_READ: Final = "NotRead"
+_LONGEST_VERSION: Final = 64
 NOTHING: Final[Mapping[str, str]] = {}
 
 
@@ -81,7 +82,7 @@ class Enforcing:
         await self._errands.forget(cluster.namespace, cluster=cluster.name)
         if not found.well:
             return Configuration(wanted, reason=NOT_READ, message=found.words)
-        return Configuration(wanted, applied=wanted, message=plan.waits)
+        return Configuration(wanted, applied=wanted, message=plan.waits, version=found.words[:_LONGEST_VERSION])
 
     async def _hasten(self, cluster: Cluster, wanted: str) -> None:
         """Write to slurmctld's Pod: its kubelet looks at it at once then, and brings its files up to date."""

@@ -44,8 +44,8 @@ class Farewell:
         before = await self._in_force(cluster)
         gone = _partitions(leaving(before, asked_for[SLURM_CONF]))
         if not gone:
-            return Plan(*marked(asked_for))
-        drained, mark = marked(configuration(cluster, before=before))
+            return Plan(*marked(asked_for, cluster=cluster))
+        drained, mark = marked(configuration(cluster, before=before), cluster=cluster)
         words = f"partition {', '.join(gone)} stays, drained, until no job names it"
         if mark != known:
             return Plan(drained, mark, waits=words)
@@ -53,7 +53,7 @@ class Farewell:
         said = await self._errands.ask(errand, again=AGAIN)
         resting = (errand["metadata"]["name"],)
         if said.well:
-            return Plan(*marked(asked_for), errands=resting)
+            return Plan(*marked(asked_for, cluster=cluster), errands=resting)
         return Plan(drained, mark, waits=f"{words}: {said.words}" if said.words else words, errands=resting)
 
     async def _in_force(self, cluster: Cluster) -> str:

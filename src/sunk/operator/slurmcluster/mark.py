@@ -2,20 +2,25 @@
 
 The hash of the configuration stands in it, as a parameter that slurmctld does not know and keeps: `scontrol show
 config` shows it, so who asks slurmctld learns what it has really read, and not what lies in a file.
+
+The image counts too. Another slurmctld may refuse what this one takes, so the same files under another image are tried
+before they replace anything, and seen in force anew.
 """
 
 from collections.abc import Mapping
 from typing import Final
 
 from sunk.operator.slurmcluster.conf import SLURM_CONF, fingerprint
+from sunk.operator.slurmcluster.pods import image
+from sunk.operator.slurmcluster.view import Cluster
 
 PARAMETER: Final = "sunk_config"
 _LINE: Final = "SlurmctldParameters="
 
 
-def marked(files: Mapping[str, str]) -> tuple[dict[str, str], str]:
+def marked(files: Mapping[str, str], *, cluster: Cluster) -> tuple[dict[str, str], str]:
     """The files with their hash in them, and the hash."""
-    found = fingerprint(files)
+    found = fingerprint({**files, "image": image(cluster, cluster.spec.controller.image)["image"]})
     lines = files[SLURM_CONF].splitlines()
     # The last line of that name is the one that counts.
     last = max(number for number, line in enumerate(lines) if line.startswith(_LINE))

@@ -8,10 +8,10 @@ from sunk.kube.events import about
 from sunk.kube.patch import Merge
 from sunk.model import names
 from sunk.model.cluster.kind import SLURMCLUSTER
-from sunk.operator.nodeset.resources import NodeSet
-from sunk.operator.part import Setting
-from sunk.operator.scoped import Scoped
-from sunk.operator.slurmcluster.resources import SlurmCluster
+from sunk.objects.clusters import SlurmCluster
+from sunk.objects.members import NodeSet
+from sunk.service.part import Setting
+from sunk.service.scoped import Scoped
 
 LOOK_AGAIN: Final = 30.0
 

@@ -68,5 +68,5 @@ def render(  # noqa: PLR0913 - one argument an option
     from sunk.operator.slurmcluster.mark import marked
     from sunk.operator.slurmcluster.objects import objects
 
-    built = objects(cluster, files=marked(files(cluster))[0])
+    built = objects(cluster, files=marked(files(cluster), cluster=cluster)[0])
     click.echo("---\n".join(dump(one) for one in built))

@@ -79,7 +79,10 @@ for _ in $(seq 100); do [ -S /run/slurm/sack.socket ] && break; sleep 0.1; done
 _READ_ANEW: Final = f"""\
 {_SPEAK}
 for _ in $(seq 60); do
-    scontrol show config 2>/tmp/said | grep -q "{PARAMETER}=$1" && exit 0
+    if scontrol show config >/tmp/shown 2>/tmp/said && grep -q "{PARAMETER}=$1" /tmp/shown; then
+        sed -n 's/^SLURM_VERSION *= *//p' /tmp/shown | tee /dev/termination-log
+        exit 0
+    fi
     scontrol reconfigure >/tmp/said 2>&1
     sleep 2
 done
@@ -139,6 +142,7 @@ def _mounted(candidate: Object) -> tuple[list[Object], list[Object]]:
 
 
 def read_anew(cluster: Cluster, wanted: str) -> Object:
+    """Goes well if slurmctld runs with what is wanted; its words are the version of that slurmctld."""
     volumes, mounts = _in_force(cluster)
     return _errand(cluster, f"read-{wanted[:_SHORT]}", _READ_ANEW, (wanted,), volumes=volumes, mounts=mounts)
 

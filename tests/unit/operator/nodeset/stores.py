@@ -14,13 +14,13 @@ from sunk.kube.credentials import Nobody
 from sunk.kube.events import Recorder
 from sunk.kube.resource import Key, Record
 from sunk.kube.view import Changed, Deleted
+from sunk.objects.members import NODESETS, NODESLICES, NodeSet
 from sunk.operator.nodeset.census import Census, Survey
 from sunk.operator.nodeset.controller import by_claim, by_member, by_node, by_owner
 from sunk.operator.nodeset.feasible import Demand, demand
-from sunk.operator.nodeset.resources import NODESETS, NODESLICES, NodeSet
 from sunk.operator.nodeset.template import read
-from sunk.operator.part import Setting
-from sunk.operator.scoped import Scoped
+from sunk.service.part import Setting
+from sunk.service.scoped import Scoped
 
 ANY_NODE = demand(read(msgspec.json.encode(TEMPLATE)))
 

@@ -9,9 +9,9 @@ from tests.unit.operator.nodeset.cast import UID, entry, node, node_slice, nodes
 from tests.unit.operator.nodeset.stores import ANY_NODE, Stores
 
 from sunk.model import names
+from sunk.objects.standing import NODE
 from sunk.operator.nodeset.absence import GRACE
 from sunk.operator.nodeset.census import Survey
-from sunk.operator.nodeset.standing import NODE
 
 pytestmark = pytest.mark.looptime
 

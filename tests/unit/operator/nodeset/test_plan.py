@@ -7,8 +7,8 @@ from tests.unit.operator.nodeset.cast import BEGIN, NEW, OLD, nodeset, pod
 from tests.unit.operator.nodeset.world import World
 
 from sunk.model import names
+from sunk.objects.standing import may_hold_job
 from sunk.operator.nodeset.plan import Plan, wish_of
-from sunk.operator.nodeset.standing import may_hold_job
 from sunk.operator.nodeset.upkeep import Upkeep
 
 NODES = [f"{number:02d}" for number in range(12)]

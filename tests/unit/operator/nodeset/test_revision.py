@@ -4,7 +4,7 @@ import msgspec
 from hypothesis import given, settings, strategies as st
 from tests.unit.operator.nodeset.cast import TEMPLATE, UID, nodeset
 
-from sunk.operator.nodeset.resources import ControllerRevision, owner_uid
+from sunk.objects.members import ControllerRevision, owner_uid
 from sunk.operator.nodeset.revision import forgettable, newest, object_name, revision_body, revision_of
 
 json_values = st.recursive(

@@ -7,9 +7,9 @@ from hypothesis import given, settings, strategies as st
 from tests.unit.operator.nodeset.cast import NEW, OLD, bare, member, members
 
 from sunk.model.nodeset import RollingUpdate, UpdateStrategy
+from sunk.objects.standing import may_hold_job
 from sunk.operator.nodeset.membership import Member
 from sunk.operator.nodeset.rollout import budget, outdated
-from sunk.operator.nodeset.standing import may_hold_job
 
 
 def at_most(number: int | str) -> UpdateStrategy:

@@ -5,7 +5,7 @@ import pytest
 from tests.unit.operator.nodeset.cast import pod
 
 from sunk.kube.core import Pod
-from sunk.operator.nodeset.standing import (
+from sunk.objects.standing import (
     NODE,
     cleared,
     finished,

@@ -5,8 +5,8 @@ from hypothesis import given, settings, strategies as st
 from msgspec.structs import replace
 from tests.unit.operator.nodeset.cast import bare, entry, member, members, pod
 
+from sunk.objects.standing import cleared, may_hold_job, pending_deletion
 from sunk.operator.nodeset.membership import Member
-from sunk.operator.nodeset.standing import cleared, may_hold_job, pending_deletion
 from sunk.operator.nodeset.upkeep import UPDATE, Mark, Removal, Upkeep, upkeep
 
 

@@ -9,10 +9,10 @@ from tests.unit.operator.nodeset.cast import NEW, nodeset, pod
 from sunk.kube.core import Pod
 from sunk.model import names
 from sunk.model.nodeslice import Entry
+from sunk.objects.members import NodeSet
 from sunk.operator.nodeset.census import Survey
 from sunk.operator.nodeset.membership import Candidate, Member
 from sunk.operator.nodeset.plan import Plan, plan
-from sunk.operator.nodeset.resources import NodeSet
 
 
 class World:

@@ -1,27 +1,44 @@
 """What people see of a SlurmCluster."""
 
+from datetime import UTC, datetime
+
 import msgspec
 import pytest
 
 from sunk.kube.resource import Metadata
+from sunk.model.cluster.compute import Compute, Definition
 from sunk.model.cluster.kind import SlurmClusterSpec, SlurmClusterStatus
 from sunk.model.nodeset import Condition, NodeSetSpec, NodeSetStatus
-from sunk.operator.nodeset.resources import NodeSet
+from sunk.objects.members import NodeSet
 from sunk.operator.slurmcluster.availability import NO_NODE_FITS, Configuration, Sight, status
 
 IN_FORCE = Configuration("a", "a")
+PLAIN, NEW = SlurmClusterSpec(), SlurmClusterStatus()
 META = Metadata(name="slurm", namespace="team", generation=1)
 
 
-def node_set(*, replicas: int | None = None, members: int = 0) -> NodeSet:
+def node_set(*, replicas: int | None = None, members: int = 0, deleted: bool = False) -> NodeSet:
     spec = NodeSetSpec(template=msgspec.Raw(b"{}"), cluster="slurm", replicas=replicas)
     counted = NodeSetStatus(observed_generation=1, members=members, desired_number_scheduled=members)
-    return NodeSet(metadata=Metadata(name="slurm-gpu", generation=1), spec=spec, status=counted)
+    at = Metadata(name="slurm-gpu", generation=1, deletion_timestamp=datetime.now(UTC) if deleted else None)
+    return NodeSet(metadata=at, spec=spec, status=counted)
+
+
+def shown(
+    *sets: NodeSet,
+    configuration: Configuration = IN_FORCE,
+    spec: SlurmClusterSpec = PLAIN,
+    before: SlurmClusterStatus = NEW,
+) -> SlurmClusterStatus:
+    sight = Sight(workloads={}, node_sets=sets, configuration=configuration)
+    return status(META, spec, before=before, sight=sight)
 
 
 def said(kind: str, *sets: NodeSet, configuration: Configuration = IN_FORCE) -> Condition:
-    sight = Sight(workloads={}, node_sets=sets, configuration=configuration)
-    found = status(META, SlurmClusterSpec(), before=SlurmClusterStatus(), sight=sight)
+    return condition(kind, shown(*sets, configuration=configuration))
+
+
+def condition(kind: str, found: SlurmClusterStatus) -> Condition:
     (one,) = (each for each in found.conditions if each.type == kind)
     return one
 
@@ -45,3 +62,25 @@ def test_a_member_whose_node_has_changed_is_not_told_as_if_there_were_none() -> 
 def test_what_a_configuration_waits_for_is_told_though_it_is_in_force() -> None:
     found = said("ConfigApplied", configuration=Configuration("a", "a", message="partition old stays, drained"))
     assert (found.status, found.message) == ("True", "partition old stays, drained")
+
+
+def test_a_node_set_that_nobody_asks_for_any_more_is_no_lack_and_is_told_with_the_way_to_force_it() -> None:
+    found = shown(node_set(members=2, deleted=True))
+    assert (found.node_sets, found.nodes_desired, found.nodes_ready) == (0, 0, 0)
+    told = condition("NodeSetsAvailable", found)
+    assert told.status == "True"
+    assert "the nodes of slurm-gpu leave when their jobs have ended" in told.message
+    assert "sunk.coreweave.com/force-deletion=true is on the NodeSet" in told.message
+
+
+def test_a_definition_that_is_wanted_again_while_its_node_set_goes_is_a_lack() -> None:
+    again = SlurmClusterSpec(compute=Compute(nodes={"gpu": Definition(enabled=True)}))
+    told = condition("NodeSetsAvailable", shown(node_set(deleted=True), spec=again))
+    assert (told.status, told.reason) == ("False", "NodesMissing")
+    assert told.message.startswith("slurm-gpu: it was taken out and is wanted again")
+
+
+def test_the_version_is_what_slurmctld_said_last() -> None:
+    first = shown(configuration=Configuration("a", "a", version="24.11.5"))
+    assert first.slurm_version == "24.11.5"
+    assert shown(before=first).slurm_version == "24.11.5"

@@ -1,7 +1,7 @@
-"""`sunk operator` as a process: what it follows, what it answers to probes, and how it begins and ends.
+"""A process of ours: what it follows, what it answers to probes, and how it begins and ends.
 
 Everything is followed from the start, also while another process leads: a standby whose stores are full takes over as
-soon as the lease is free. Only the controllers wait for the lease (`sunk.operator.reign`). The lease has a client of
+soon as the lease is free. Only the controllers wait for the lease (`sunk.service.reign`). The lease has a client of
 its own, since neither the rate limit nor the connections of the work may hold up a renewal.
 
 Ready means that every store is complete and that the API server lets us take part in the contest for the lease. Not
@@ -38,19 +38,19 @@ from sunk.kube.store import Store
 from sunk.kube.tasks import running
 from sunk.kube.term import Timing
 from sunk.model.refusal import Refusal
-from sunk.operator.part import Build, Part, Setting
-from sunk.operator.reign import Reign
+from sunk.service.part import Build, Part, Setting
+from sunk.service.reign import Reign
 
 log = logging.getLogger(__name__)
 
-NAME: Final = "sunk-controller-manager"
-"""Of the Lease, of the Deployment, and what Events and metrics are told under."""
 _REFUSED: Final = (401, 403)
 
 
 class Order(Struct, frozen=True):
     """What the process is told. Times are in seconds, rates in requests a second."""
 
+    name: str
+    """Of the Lease, and what Events and metrics are told under."""
     namespaces: tuple[str, ...] = ()
     workers: int = 8
     lease_namespace: str = ""
@@ -82,7 +82,7 @@ class Contest:
         return f"the API server answered {self._code}: allow us to use it" if self._code in _REFUSED else ""
 
 
-class Operator:
+class Service:
     """Everything that lives as long as the process."""
 
     def __init__(self, order: Order, *, access: Access) -> None:
@@ -95,8 +95,8 @@ class Operator:
         self._own = Client(access, observe=contest.observe)
         self._client = Client(access, limit=self._limit, retry=Retry(), observe=self._metrics.observe)
         name = order.identity or identity()
-        self._recorder = Recorder(self._client, reporter=NAME, instance=name)
-        key = Key(order.lease_namespace or access.namespace, NAME)
+        self._recorder = Recorder(self._client, reporter=order.name, instance=name)
+        key = Key(order.lease_namespace or access.namespace, order.name)
         self._reign = Reign(Lease(self._own, key, name=name, timing=order.timing), farewell=order.farewell)
 
     async def serve(self, builds: Iterable[Build], *, told: asyncio.Event) -> None:
@@ -109,6 +109,7 @@ class Operator:
             await stack.enter_async_context(self._answering())
             log.info("following %s; leading when %s is ours", ", ".join(follows), self._reign.lease.key)
             duties = {f"follow {name}": each.run() for name, each in follows.items()}
+            duties |= {name: duty() for part in parts for name, duty in part.duties.items()}
             async with running(duties | {"reign": self._reign.run()}):
                 await told.wait()
                 log.info("told to stop")
@@ -139,16 +140,18 @@ class Operator:
     def _prepare(self, parts: Sequence[Part]) -> dict[str, Collection[Any]]:
         """Tell everybody of the parts; returns what has to be followed, by name."""
         controllers = [controller for part in parts for controller in part.controllers]
-        self._reign.rule(controllers)
+        self._reign.rule([*controllers, *(work for part in parts for work in part.work)])
         metrics = self._metrics
-        metrics.add(LIMIT, NAME, self._limit.statistics)
-        metrics.add(EVENTS, NAME, self._recorder.statistics)
-        metrics.add(LEASE, NAME, self._reign.lease.statistics)
+        metrics.add(LIMIT, self._order.name, self._limit.statistics)
+        metrics.add(EVENTS, self._order.name, self._recorder.statistics)
+        metrics.add(LEASE, self._order.name, self._reign.lease.statistics)
         for controller in controllers:
             self._count(controller)
         follows = named(parts)
         for name, each in follows.items():
             self._attend(each, name=name)
+        for name, trouble in ((name, trouble) for part in parts for name, trouble in part.unready.items()):
+            self._health.ready_while(name, trouble)
         return follows
 
     def _count(self, controller: Controller[Any]) -> None:
@@ -180,8 +183,8 @@ def _incomplete(store: Store[Any]) -> str:
 
 
 async def until_told(order: Order, *, access: Access, builds: Iterable[Build]) -> None:
-    """Run the operator until SIGTERM or SIGINT."""
+    """Run until SIGTERM or SIGINT."""
     told, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, told.set)
-    await Operator(order, access=access).serve(builds, told=told)
+    await Service(order, access=access).serve(builds, told=told)

@@ -7,14 +7,14 @@ from typing import Any
 import msgspec
 from rich.console import Console
 
+from sunk.insight.overview.drawing import draw
+from sunk.insight.overview.findings import Found
+from sunk.insight.overview.overview import Overview, overview
 from sunk.kube.core import Node, Pod
 from sunk.model.nodeslice import Entry
-from sunk.operator.nodeset.resources import NODESETS, NODESLICES, NodeSet, NodeSlice
-from sunk.operator.overview.drawing import draw
-from sunk.operator.overview.findings import Found
-from sunk.operator.overview.overview import Overview, overview
+from sunk.objects.clusters import SLURMCLUSTERS, SlurmCluster
+from sunk.objects.members import NODESETS, NODESLICES, NodeSet, NodeSlice
 from sunk.operator.slurmcluster.availability import Workload
-from sunk.operator.slurmcluster.resources import SLURMCLUSTERS, SlurmCluster
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 SINCE = (NOW - timedelta(hours=3)).isoformat()

@@ -8,9 +8,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from sunk.insight.overview.members import Note
+from sunk.insight.overview.overview import ClusterView, Concern, MemberView, NodeSetView, Overview, PartView
 from sunk.operator.nodeset.commands import lasting
-from sunk.operator.overview.members import Note
-from sunk.operator.overview.overview import ClusterView, Concern, MemberView, NodeSetView, Overview, PartView
 from sunk.terminal import columns, words
 
 BLANK = Text("")

@@ -14,10 +14,10 @@ from sunk.kube.errors import Forbidden, KubeError, NotFound
 from sunk.kube.resource import R, Resource
 from sunk.model import names
 from sunk.model.refusal import Refusal
-from sunk.operator.nodeset.resources import NODESETS, NODESLICES, NodeSet, NodeSlice
+from sunk.objects.clusters import SLURMCLUSTERS, SlurmCluster
+from sunk.objects.members import NODESETS, NODESLICES, NodeSet, NodeSlice
 from sunk.operator.slurmcluster.applying import DEPLOYMENTS, STATEFULSETS
 from sunk.operator.slurmcluster.availability import Workload
-from sunk.operator.slurmcluster.resources import SLURMCLUSTERS, SlurmCluster
 
 PERIOD: Final = 5.0
 """How often the API server is asked whether it is still there, and ages are drawn anew."""

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from sunk.kube.core import Node, Pod, condition
 from sunk.model.nodeslice import Entry
-from sunk.operator.nodeset.standing import cleared, finished, pending_deletion, ready, terminating
+from sunk.objects.standing import cleared, finished, pending_deletion, ready, terminating
 
 DRAIN: Final = "SlurmDrain"
 NOT_RESPONDING: Final = "SlurmNotResponding"

@@ -6,17 +6,17 @@ from typing import Final
 
 from msgspec import Struct
 
+from sunk.insight.overview.findings import Found
+from sunk.insight.overview.members import Note, Seen, notes
 from sunk.kube.core import Node, Pod
 from sunk.kube.resource import Key, Metadata, Record
 from sunk.model.cluster.kind import SLURMCLUSTER
 from sunk.model.nodeset import Condition
 from sunk.model.nodeslice import Entry
-from sunk.operator.nodeset.resources import NodeSet, NodeSlice
+from sunk.objects.clusters import SlurmCluster
+from sunk.objects.members import NodeSet, NodeSlice
 from sunk.operator.nodeset.status import HELD, PROGRESSING
-from sunk.operator.overview.findings import Found
-from sunk.operator.overview.members import Note, Seen, notes
 from sunk.operator.slurmcluster.availability import READY, Workload
-from sunk.operator.slurmcluster.resources import SlurmCluster
 
 PARTS: Final = ("controller", "accounting", "mysql", "login", "rest")
 """In this order; others come behind."""

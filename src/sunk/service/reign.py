@@ -1,7 +1,7 @@
 """Work that is done only while we lead: begun when the lease is ours, over before anybody else can have it.
 
     reign = Reign(lease, farewell=25)
-    reign.rule(controllers)
+    reign.rule(work)
     async with running({"reign": reign.run()}):
         await told.wait()
         await reign.end()          # work in hand is finished, the lease is given back
@@ -15,30 +15,30 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, Final, Never
+from typing import Final, Never
 
-from sunk.kube.controller import Controller
 from sunk.kube.lease import Lease
 from sunk.kube.tasks import running
 from sunk.kube.term import Lost, Term
+from sunk.service.part import Work
 
 log = logging.getLogger(__name__)
 
 
 class Reign:
-    """The controllers of this process and its place in the contest for the lease."""
+    """What this process does while it leads, and its place in the contest for the lease."""
 
     def __init__(self, lease: Lease, *, farewell: float) -> None:
         self.lease: Final = lease
         self._farewell = farewell
-        self._controllers: tuple[Controller[Any], ...] = ()
+        self._works: tuple[Work, ...] = ()
         self._term: Term | None = None
         self._told = asyncio.Event()
         self._over = asyncio.Event()
 
-    def rule(self, controllers: Sequence[Controller[Any]]) -> None:
+    def rule(self, works: Sequence[Work]) -> None:
         """Say what to run. Apart from the making, since those who are run want to ask `holds` themselves."""
-        self._controllers = tuple(controllers)
+        self._works = tuple(works)
 
     def holds(self) -> bool:
         """Tell whether we surely lead at this moment."""
@@ -77,7 +77,7 @@ class Reign:
     async def _work(self, term: Term) -> None:
         self._term = term
         try:
-            duties = {f"reconcile {controller.name}": controller.run() for controller in self._controllers}
+            duties = {f"work on {work.name}": work.run() for work in self._works}
             async with running(duties):
                 await self._told.wait()
                 await self._drain()
@@ -87,7 +87,7 @@ class Reign:
     async def _drain(self) -> None:
         try:
             async with asyncio.timeout(self._farewell):
-                await asyncio.gather(*(controller.drain() for controller in self._controllers))
+                await asyncio.gather(*(work.drain() for work in self._works))
         except TimeoutError:
-            busy = [each.name for each in self._controllers if each.statistics().queue.working]
+            busy = [work.name for work in self._works if work.busy]
             log.warning("%s: still at work after %.0f s; cancelled", ", ".join(busy), self._farewell)

@@ -5,10 +5,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from sunk.insight.overview.members import LONGEST, Seen, notes
 from sunk.kube.core import Node, Pod
 from sunk.model import names
 from sunk.model.nodeslice import Entry, State
-from sunk.operator.overview.members import LONGEST, Seen, notes
 
 WELL = [{"type": "Ready", "status": "True"}]
 WHEN = "2026-01-01T00:00:00Z"

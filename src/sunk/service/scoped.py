@@ -11,7 +11,7 @@ from sunk.kube.client import Scope
 from sunk.kube.collection import Collection
 from sunk.kube.index import Index
 from sunk.kube.resource import Key, R, Resource
-from sunk.operator.part import Setting
+from sunk.service.part import Setting
 
 
 class Scoped(Generic[R]):

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sunk.operator.asking import asked, reaching
+from sunk.service.asking import asked, reaching
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
+    from sunk.insight.overview.overview import Overview
     from sunk.kube.client import Client
-    from sunk.operator.overview.overview import Overview
 
 AROUND = 12
 """Lines of a screen that are not about members."""
@@ -58,8 +58,8 @@ def status(  # noqa: PLR0913 - one argument an option
 async def _once(client: "Client", namespace: str, *, as_json: bool) -> None:
     from msgspec import json
 
-    from sunk.operator.overview.findings import find
-    from sunk.operator.overview.overview import overview
+    from sunk.insight.overview.findings import find
+    from sunk.insight.overview.overview import overview
     from sunk.terminal import console
 
     seen = overview(await find(client, namespace))
@@ -75,8 +75,8 @@ async def _follow(client: "Client", namespace: str, *, as_json: bool) -> None:
 
     from rich.live import Live
 
-    from sunk.operator.overview.findings import follow
-    from sunk.operator.overview.overview import overview
+    from sunk.insight.overview.findings import follow
+    from sunk.insight.overview.overview import overview
     from sunk.terminal import console
 
     # What a watch has to complain about is on the page; log lines would run across it.
@@ -116,6 +116,6 @@ def _screen(seen: "Overview", trouble: str, namespace: str, *, console: "Console
 def _page(seen: "Overview", namespace: str, *, most: int | None = None) -> "RenderableType":
     from datetime import UTC, datetime
 
-    from sunk.operator.overview.drawing import draw
+    from sunk.insight.overview.drawing import draw
 
     return draw(seen, now=datetime.now(UTC), where=f"in namespace {namespace}" if namespace else "", most=most)

@@ -1,4 +1,4 @@
-"""What a part of the operator is to the process that runs it, and what it is given in turn.
+"""What a part is to the process that runs it, and what it is given in turn.
 
 A part is built once. Its collections are followed always, also while another process leads, so that a takeover finds
 everything read. Its controllers are run for as long as we lead, and again each time that we lead anew: cancelled in
@@ -6,8 +6,8 @@ between, wherever they stand. So a part must not remember what only holds for on
 since they were kept true all the time.
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -36,14 +36,37 @@ class Setting(Struct, frozen=True):
         return self.namespaces or ("",)
 
 
+class Work(Protocol):
+    """What is done only while leading. A Controller is one; so is anything that can be run, ended and named."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def busy(self) -> bool:
+        """Whether it has something in hand."""
+
+    async def run(self) -> None:
+        """Work until cancelled; to end by itself is a fault."""
+
+    async def drain(self) -> None:
+        """Take on nothing new, and return when nothing is in hand any more."""
+
+
 class Part(Struct, frozen=True):
-    """One piece of the operator."""
+    """One piece of a process."""
 
     name: str
     follows: tuple[Collection[Any], ...]
     """Run always."""
-    controllers: tuple[Controller[Any], ...]
+    controllers: tuple[Controller[Any], ...] = ()
+    """Run only while leading, and counted by the metrics."""
+    work: tuple[Work, ...] = ()
     """Run only while leading."""
+    duties: dict[str, Callable[[], Coroutine[Any, Any, Any]]] = {}
+    """Run always, by name: what has to be known beside the collections, such as a mirror of Slurm."""
+    unready: dict[str, Callable[[], str]] = {}
+    """By name, what keeps the process from being ready; empty if nothing does."""
 
 
 Build = Callable[[Setting], Part]

@@ -1,0 +1,1 @@
+"""Commands that tell people how things are, and why."""

@@ -1,0 +1,114 @@
+"""The members of a NodeSet in their order, and those of them that stand out.
+
+Of thousands of members a handful at most is of interest at any look: who leaves, who does not fit, whose Pod has to be
+seen to. They are sought group by group, and a group in which nothing has changed is the same object as at the last look
+and knows its answers. So a decision takes as long as what it is about, and not as long as the list of members.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from itertools import chain
+
+from sunk.operator.nodeset.member import Member
+
+
+class Group(tuple[Member, ...]):
+    """Some members, mostly those of one slice. What is said of them is worked out once."""
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        return frozenset(one.entry.name for one in self)
+
+    @cached_property
+    def nodes(self) -> frozenset[str]:
+        return frozenset(one.entry.node for one in self)
+
+    @cached_property
+    def leaving(self) -> tuple[Member, ...]:
+        return tuple(one for one in self if one.leaving)
+
+    @cached_property
+    def unfit(self) -> tuple[Member, ...]:
+        return tuple(one for one in self if one.unfit)
+
+    @cached_property
+    def unclaimed(self) -> tuple[Member, ...]:
+        return tuple(one for one in self if not one.claimed)
+
+    @cached_property
+    def restless(self) -> tuple[Member, ...]:
+        """Those whose Pods have to be seen to, whatever the template is."""
+        return tuple(one for one in self if not (one.calm and one.described))
+
+    @cached_property
+    def lacking(self) -> int:
+        """How many of those that stay cannot run jobs."""
+        return sum(not one.available for one in self if one.staying)
+
+    @cached_property
+    def revisions(self) -> frozenset[str]:
+        """The templates that the Pods were made from."""
+        return frozenset(one.revision for one in self if one.pod is not None)
+
+
+class Company(tuple[Member, ...]):
+    """All members, as one sequence."""
+
+    groups: tuple[Group, ...]
+
+    @classmethod
+    def of(cls, groups: Iterable[Group]) -> "Company":
+        parts = tuple(group for group in groups if group)
+        found = cls(chain.from_iterable(parts))
+        found.groups = parts
+        return found
+
+    @cached_property
+    def nodes(self) -> frozenset[str]:
+        return frozenset().union(*(group.nodes for group in self.groups))
+
+    @cached_property
+    def leaving(self) -> tuple[Member, ...]:
+        return self._all(lambda group: group.leaving)
+
+    @cached_property
+    def unfit(self) -> tuple[Member, ...]:
+        return self._all(lambda group: group.unfit)
+
+    @cached_property
+    def unclaimed(self) -> tuple[Member, ...]:
+        return self._all(lambda group: group.unclaimed)
+
+    @cached_property
+    def restless(self) -> tuple[Member, ...]:
+        return self._all(lambda group: group.restless)
+
+    @cached_property
+    def lacking(self) -> int:
+        return sum(group.lacking for group in self.groups)
+
+    def not_of(self, revision: str) -> tuple[Member, ...]:
+        """Those that have a Pod of another template."""
+        others = (group for group in self.groups if group.revisions - {revision})
+        return tuple(one for group in others for one in group if one.pod is not None and one.revision != revision)
+
+    def changed(self, changes: Mapping[str, Member | None]) -> "Company":
+        """The same with some of them, by name, otherwise; or left out, where there is none instead."""
+        if not changes:
+            return self
+        return Company.of(_changed(group, changes) for group in self.groups)
+
+    def _all(self, which: Callable[[Group], tuple[Member, ...]]) -> tuple[Member, ...]:
+        return tuple(chain.from_iterable(which(group) for group in self.groups))
+
+
+def company(members: Iterable[Member]) -> Company:
+    """Members that were not sought out by anybody yet."""
+    return members if isinstance(members, Company) else Company.of((Group(members),))
+
+
+def _changed(group: Group, changes: Mapping[str, Member | None]) -> Group:
+    if group.names.isdisjoint(changes):
+        return group
+    meant = (changes.get(one.entry.name, one) for one in group)
+    return Group(one for one in meant if one is not None)
