@@ -24,19 +24,28 @@ def main() -> None:
 
 
 def _register() -> None:
+    from sunk.insight.drain import drain, undrain
+    from sunk.insight.explain import explain
     from sunk.insight.status import status
+    from sunk.insight.verify import verify
     from sunk.local.commands import local
     from sunk.operator.commands import operator
     from sunk.operator.nodeset.commands import nodeset
     from sunk.operator.slurmcluster.rendering import render
     from sunk.slurm.commands import slurm
+    from sunk.syncer.commands import syncer
 
+    main.add_command(drain)
+    main.add_command(explain)
     main.add_command(local)
     main.add_command(nodeset)
     main.add_command(operator)
     main.add_command(render)
     main.add_command(slurm)
     main.add_command(status)
+    main.add_command(syncer)
+    main.add_command(undrain)
+    main.add_command(verify)
 
 
 _register()

@@ -43,9 +43,9 @@ def notes(seen: Seen) -> tuple[Note, ...]:
 
 def _membership(seen: Seen) -> Iterator[Note]:
     if seen.entry.state == "leaving":
-        yield Note(_line(seen.entry.reason) or "no reason was given")
+        yield Note(line(seen.entry.reason) or "no reason was given")
     if seen.refused:
-        yield Note(f"Slurm does not let it go: {_line(seen.refused)}", grave=True)
+        yield Note(f"Slurm does not let it go: {line(seen.refused)}", grave=True)
 
 
 def _of_node(seen: Seen) -> Iterator[Note]:
@@ -71,7 +71,7 @@ def _of_pod(seen: Seen) -> Iterator[Note]:
     yield from _in_slurm(pod)
     why = pending_deletion(pod)
     if why is not None and not (seen.entry.state == "leaving" and why == seen.entry.reason):
-        yield Note(f"has to go: {_line(why)}")
+        yield Note(f"has to go: {line(why)}")
     if cleared(pod):
         yield Note("Slurm has let it go")
 
@@ -80,26 +80,26 @@ def _life(pod: Pod) -> Iterator[Note]:
     if terminating(pod):
         yield Note("its Pod is ending", since=pod.metadata.deletion_timestamp)
     elif finished(pod):
-        yield Note(_because(f"its Pod has ended ({pod.status.phase})", _cause(pod)), grave=True)
+        yield Note(_because(f"its Pod has ended ({pod.status.phase})", cause_of(pod)), grave=True)
     elif pod.status.phase != "Running":
-        text = _because("its Pod is pending", _cause(pod))
+        text = _because("its Pod is pending", cause_of(pod))
         yield Note(text, since=pod.metadata.creation_timestamp, grave=True)
     elif not ready(pod):
         told = condition(pod.status.conditions, "Ready")
         since = told.last_transition_time if told else None
-        yield Note(_because("its Pod is not ready", _cause(pod)), since=since, grave=True)
+        yield Note(_because("its Pod is not ready", cause_of(pod)), since=since, grave=True)
 
 
 def _in_slurm(pod: Pod) -> Iterator[Note]:
     drain = condition(pod.status.conditions, DRAIN)
     if drain is not None and drain.status == "True":
-        yield Note(_because("drained", _line(drain.message or drain.reason)), since=drain.last_transition_time)
+        yield Note(_because("drained", line(drain.message or drain.reason)), since=drain.last_transition_time)
     lost = condition(pod.status.conditions, NOT_RESPONDING)
     if lost is not None and lost.status == "True":
         yield Note("Slurm does not hear from it", since=lost.last_transition_time, grave=True)
 
 
-def _cause(pod: Pod) -> str:
+def cause_of(pod: Pod) -> str:
     """Why it is as it is: what a container waits for or ended with, why no Node took it, what the kubelet says."""
     for one in pod.status.container_statuses:
         state = one.state
@@ -109,18 +109,18 @@ def _cause(pod: Pod) -> str:
             return _joined(one.name, state.terminated.reason, f"exit code {state.terminated.exit_code}")
     place = condition(pod.status.conditions, "PodScheduled")
     if place is not None and place.status == "False":
-        return _line(place.message)
-    return _line(pod.status.message or pod.status.reason)
+        return line(place.message)
+    return line(pod.status.message or pod.status.reason)
 
 
 def _joined(*parts: str) -> str:
-    return _line(" ".join(filter(None, parts)))
+    return line(" ".join(filter(None, parts)))
 
 
 def _because(text: str, why: str) -> str:
     return f"{text}: {why}" if why else text
 
 
-def _line(text: str) -> str:
+def line(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"

@@ -95,7 +95,7 @@ class Overview(Struct, frozen=True, rename="camel"):
     """Off if whoever asked may not read Nodes: what is said about members then lacks cordons and lost Nodes."""
 
 
-class _Members:
+class Members:
     """Who is a member of which NodeSet, and what is there of each."""
 
     def __init__(self, found: Found) -> None:
@@ -124,7 +124,7 @@ class _Members:
 
 
 def overview(found: Found) -> Overview:
-    members = _Members(found)
+    members = Members(found)
     sets = {
         one.metadata.uid: (_cluster_of(one), node_set(one, members.of(one))) for one in sorted(found.sets, key=_key)
     }

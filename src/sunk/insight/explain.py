@@ -1,0 +1,90 @@
+"""`sunk explain`: the chain of causes behind the state of one node."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from sunk.service.asking import asked, reaching
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from sunk.insight.explaining import Explanation
+    from sunk.insight.overview.findings import Found
+    from sunk.kube.client import Client
+
+
+@click.group()
+def explain() -> None:
+    """Say in sentences why something is as it is."""
+
+
+@explain.command()
+@click.argument("name")
+@reaching
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def node(*, name: str, kubeconfig: Path | None, context: str | None, namespace: str | None, as_json: bool) -> None:
+    """Explain a node: from its Node up to Slurm.
+
+    NAME is the Slurm node or the Kubernetes Node below it. Only reads, and only from Kubernetes.
+
+    \b
+      sunk explain node gpu-012-002
+    """  # noqa: D301 - click's mark for a paragraph that is not wrapped
+
+    async def find(client: "Client", where: str) -> "Explanation":
+        from sunk.insight.overview import findings
+
+        return one(await findings.find(client, where), name, where=where)
+
+    found = asked(find, kubeconfig=kubeconfig, context=context, namespace=namespace)
+    if as_json:
+        from msgspec import json
+
+        click.echo(json.format(json.encode(found)))
+        return
+    from sunk.terminal import console
+
+    console().print(draw(found))
+
+
+def one(found: "Found", name: str, *, where: str) -> "Explanation":
+    """Explain the member of that name among all that was found."""
+    from sunk.insight.explaining import explain
+    from sunk.insight.overview.overview import Members
+    from sunk.model.refusal import Refusal
+    from sunk.objects.clusters import SlurmCluster
+
+    members = Members(found)
+    clusters: dict[str, SlurmCluster] = {each.metadata.name: each for each in found.clusters}
+    for owner in found.sets:
+        for seen in members.of(owner):
+            if name in {seen.entry.name, seen.entry.node}:
+                return explain(seen, owner=owner, cluster=clusters.get(owner.spec.cluster))
+    raise Refusal(
+        f"no member of a NodeSet in namespace {where} is called {name}, nor is its Node. `sunk status -A` lists NodeSets; "
+        "a Node that ought to be one is perhaps not feasible: `sunk nodeset --help`"
+    )
+
+
+def draw(found: "Explanation") -> "RenderableType":
+    from datetime import UTC, datetime
+
+    from rich.console import Group
+    from rich.text import Text
+
+    from sunk.operator.nodeset.commands import lasting
+    from sunk.terminal import columns, words
+
+    title = Text(found.name, style="bold").append(f" on Node {found.node}", style="default")
+    title.append("  in service" if found.well else "", style="green")
+    table = columns("", "")
+    table.show_header = False
+    for each in found.sentences:
+        text = Text(words(each.text), style="red" if each.grave else "")
+        if each.since is not None:
+            text.append(f" ({lasting((datetime.now(UTC) - each.since).total_seconds())})", style="dim")
+        table.add_row(Text(each.about, style="bold"), text)
+    advice = [Text("What you may do:"), *(Text(f"  {each}") for each in found.advice)] if found.advice else []
+    return Group(title, table, *advice)

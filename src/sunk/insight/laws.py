@@ -1,0 +1,237 @@
+"""The laws that SUNK keeps, as something that can be looked at from outside.
+
+Two kinds of looks. A *fault* is a state that may be there for a moment, while a change travels from one side to the
+other, but must not last. A *breach* is an act that must never be seen, however short: a Pod deleted under a job, a
+record of Slurm deleted under a member. Whoever watches keeps both sides as they were last read and asks at every
+change.
+
+Nothing here shares a rule with the parts that it judges. A rule that is wrong in both would look right.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from sunk.kube.core import Node, Pod, condition
+from sunk.model import names
+from sunk.model.nodeslice import Entry
+from sunk.objects.members import NodeSet
+from sunk.objects.standing import cleared, finished, may_hold_job, pending_deletion, ready, terminating
+from sunk.slurm import extra
+from sunk.slurm.records import Node as Row
+from sunk.slurm.states import NodeBase
+
+OURS: Final = "k8s:"
+MOMENT: Final = 15.0
+"""Within so many seconds a change on one side is seen on the other."""
+WAVE: Final = 90.0
+"""Drains of many Pods at once may be put off for a minute."""
+LONG: Final = 300.0
+_CARRIED: Final = (names.SLURM_DRAIN, names.SLURM_RUNNING, names.SLURM_NOT_RESPONDING)
+_ON_NODES: Final = (*_CARRIED, names.SLURM_CORDON)
+_LABELS: Final = (names.NODESET, names.NAMESPACE, names.CLUSTER, names.POD)
+
+
+class Fault(Struct, frozen=True):
+    """Something that is not as it should be. `law` is its number in the docs; `grace` how long it may last."""
+
+    law: int
+    topic: str
+    """Which rule of that law; with `about` it tells whether a fault is the same one as before."""
+    about: str
+    text: str
+    grace: float = 0.0
+
+
+class Held(Struct, frozen=True):
+    """An entry, and the NodeSet that it is of."""
+
+    entry: Entry
+    owner: str
+    cluster: str
+
+
+class Sides(Struct, frozen=True):
+    """Both sides as they were last read. What could not be read is None, which is not the same as empty."""
+
+    members: Mapping[str, tuple[Held, ...]]
+    """By name; more than one only while an entry moves, or if two NodeSets hold it."""
+    pods: Mapping[str, Pod]
+    sets: Mapping[str, NodeSet]
+    """By uid."""
+    nodes: Mapping[str, Node] | None = None
+    rows: Mapping[str, Row] | None = None
+    """Of Slurm."""
+    jobs: Mapping[str, tuple[int, ...]] = {}
+    """Those that hold a node, by its name."""
+    cluster: str = ""
+    """Whose Slurm the rows are of."""
+
+
+def faults(sides: Sides) -> Iterator[Fault]:
+    """Everything that must not last."""
+    yield from _shared_nodes(sides)
+    yield from _left_behind(sides)
+    for name, held in sides.members.items():
+        yield from _member(sides, name, held[0].entry)
+    if sides.rows is not None:
+        for row in sides.rows.values():
+            yield from _row(sides, row)
+
+
+# Kubernetes by itself
+
+
+def _shared_nodes(sides: Sides) -> Iterator[Fault]:
+    owners: dict[str, set[str]] = {}
+    for held in (each for several in sides.members.values() for each in several):
+        owners.setdefault(held.entry.node, set()).add(held.owner)
+    for node, found in owners.items():
+        if len(found) > 1:
+            sets = ", ".join(sorted(_set_name(sides, uid) for uid in found))
+            yield Fault(5, "shared Node", f"Node {node}", f"is a member of several NodeSets: {sets}", grace=MOMENT)
+
+
+def _left_behind(sides: Sides) -> Iterator[Fault]:
+    taken = {held.entry.node for several in sides.members.values() for held in several}
+    for name, node in (sides.nodes or {}).items():
+        if name in taken or names.CLAIM in node.metadata.annotations:
+            continue
+        if remains := ", ".join(_remains(node)):
+            yield Fault(
+                5, "left behind", f"Node {name}", f"is a member of no NodeSet and still carries {remains}", grace=LONG
+            )
+
+
+def _remains(node: Node) -> Iterator[str]:
+    yield from (f"label {label}" for label in _LABELS if label in node.metadata.labels)
+    yield from (f"taint {taint.key}" for taint in node.spec.taints if taint.key == names.LOCK)
+    yield from (f"condition {one.type}" for one in node.status.conditions if one.type in _ON_NODES)
+
+
+def _member(sides: Sides, name: str, entry: Entry) -> Iterator[Fault]:
+    pod = sides.pods.get(name)
+    node = None if sides.nodes is None else sides.nodes.get(entry.node)
+    if pod is not None and node is not None and pod.spec.node_name == node.metadata.name and not terminating(pod):
+        yield from _carried(pod, node)
+    if entry.state == "leaving" and pod is None:
+        yield Fault(7, "not leaving", f"member {name}", "is leaving, has no Pod, and has not left", grace=LONG)
+
+
+def _carried(pod: Pod, node: Node) -> Iterator[Fault]:
+    """What the Pod says of Slurm, the Node says too."""
+    if names.CLAIM not in node.metadata.annotations:
+        return
+    for kind in _CARRIED:
+        told, shown = condition(pod.status.conditions, kind), condition(node.status.conditions, kind)
+        wanted, found = (one.status if one else "Unknown" for one in (told, shown))
+        if wanted != found:
+            text = f"says {kind}={found} while its Pod {pod.metadata.name} says {wanted}"
+            yield Fault(2, f"{kind} of Node", f"Node {node.metadata.name}", text, grace=MOMENT)
+    drain, cordon = (
+        condition(of.status.conditions, kind) for of, kind in ((pod, names.SLURM_DRAIN), (node, names.SLURM_CORDON))
+    )
+    if cordon is not None and cordon.status == "True" and drain is not None and drain.message.startswith(OURS):
+        text = f"shows SlurmCordon for a drain that came from Kubernetes: {drain.message}"
+        yield Fault(2, "loop", f"Node {node.metadata.name}", text, grace=MOMENT)
+
+
+# Both sides
+
+
+def _row(sides: Sides, row: Row) -> Iterator[Fault]:
+    about = f"Slurm node {row.name}"
+    held = sides.members.get(row.name, ())
+    if not held or held[0].cluster != sides.cluster:
+        if "k8s" in extra.read(row.extra):
+            yield Fault(3, "left record", about, "is marked as ours and is in no NodeSlice", grace=LONG)
+        return
+    causes = [*_causes(sides, held[0].entry)]
+    if row.state.draining and row.reason.startswith(OURS) and not causes and _can_be_lifted(row):
+        yield Fault(
+            2,
+            "drain without cause",
+            about,
+            f"is drained with «{row.reason}», for which there is no cause",
+            grace=MOMENT,
+        )
+    if causes and not row.state.draining and _can_work(row):
+        yield Fault(2, "cause without drain", about, f"takes jobs though {' and '.join(causes)}", grace=WAVE + MOMENT)
+    yield from _told(sides, row)
+
+
+def _can_be_lifted(row: Row) -> bool:
+    return row.state.registered and row.state.base is not NodeBase.DOWN
+
+
+def _can_work(row: Row) -> bool:
+    return _can_be_lifted(row) and not row.state.in_power_saving
+
+
+def _causes(sides: Sides, entry: Entry) -> Iterator[str]:
+    pod = sides.pods.get(entry.name)
+    if entry.state == "leaving":
+        yield "it is leaving"
+    if pod is None:
+        if entry.state != "parked":
+            yield "it has no Pod"
+    elif terminating(pod) or finished(pod):
+        yield "its Pod is ending"
+    elif not ready(pod):
+        yield "its Pod is not ready"
+    if pod is not None and pending_deletion(pod) is not None:
+        yield "its Pod has to go"
+    node = None if sides.nodes is None else sides.nodes.get(entry.node)
+    if pod is not None and (names.CORDON in pod.metadata.annotations or (node is not None and node.spec.unschedulable)):
+        yield "its Node is cordoned"
+
+
+def _told(sides: Sides, row: Row) -> Iterator[Fault]:
+    """What Slurm says, the Pod says too."""
+    pod = sides.pods.get(row.name)
+    if pod is None or terminating(pod):
+        return
+    busy = row.state.busy or bool(sides.jobs.get(row.name))
+    for kind, is_so in ((names.SLURM_DRAIN, row.state.draining), (names.SLURM_RUNNING, busy)):
+        told = condition(pod.status.conditions, kind)
+        if told is None or told.status != str(is_so):
+            found = told.status if told else "nothing"
+            text = f"says {kind}={found} while Slurm says {row.state} ({row.reason or 'no reason'})"
+            yield Fault(2, f"{kind} of Pod", f"Pod {row.name}", text, grace=MOMENT)
+
+
+# Acts
+
+
+def deleted_pod(sides: Sides, before: Pod, after: Pod | None) -> Iterator[Fault]:
+    """Judge that a Pod was told to go, or is gone. Without a mark of ours it was somebody else's doing."""
+    if terminating(before) or (after is not None and not terminating(after)):
+        return
+    name, why = before.metadata.name, pending_deletion(before)
+    if why is None or not may_hold_job(before) or _forced(sides, name):
+        return
+    if not cleared(before):
+        yield Fault(4, "deleted Pod", f"Pod {name}", f"was deleted ({why}) without Slurm having let it go")
+    elif jobs := sides.jobs.get(name):
+        yield Fault(4, "deleted Pod", f"Pod {name}", f"was deleted ({why}) under job {', '.join(map(str, jobs))}")
+
+
+def deleted_row(sides: Sides, before: Row) -> Iterator[Fault]:
+    """Judge that Slurm's record of a node is gone."""
+    about = f"Slurm node {before.name}"
+    if jobs := sides.jobs.get(before.name):
+        yield Fault(3, "deleted record", about, f"was deleted under job {', '.join(map(str, jobs))}")
+    held, pod = sides.members.get(before.name, ()), sides.pods.get(before.name)
+    if held and held[0].entry.state == "joined" and pod is not None and ready(pod) and held[0].cluster == sides.cluster:
+        yield Fault(3, "deleted record", about, "was deleted though it is a member, and its Pod is ready")
+
+
+def _forced(sides: Sides, name: str) -> bool:
+    owners = (sides.sets.get(held.owner) for held in sides.members.get(name, ()))
+    return any(one is not None and one.metadata.annotations.get(names.FORCE_DELETION) == "true" for one in owners)
+
+
+def _set_name(sides: Sides, uid: str) -> str:
+    found = sides.sets.get(uid)
+    return found.metadata.name if found else uid

@@ -1,0 +1,160 @@
+"""Both sides of a cluster, followed, and every law that is broken meanwhile."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Final
+
+from msgspec import Struct
+
+from sunk.insight import laws
+from sunk.insight.laws import Fault, Held, Sides
+from sunk.kube.client import EVERYWHERE, Client, Scope
+from sunk.kube.collection import Collection
+from sunk.kube.core import NODES, PODS, Node, Pod
+from sunk.kube.errors import Forbidden
+from sunk.kube.resource import Key
+from sunk.kube.tasks import running
+from sunk.model import hostlist, names
+from sunk.objects.members import NODESETS, NODESLICES, NodeSet, NodeSlice
+from sunk.objects.standing import terminating
+from sunk.slurm.belief import Known
+from sunk.slurm.mirror import Mirror
+from sunk.slurm.records import Job, Node as Row
+
+CALM: Final = 0.2
+PERIOD: Final = 1.0
+_COMPUTE: Final = f"{names.COMPONENT}={names.COMPUTE}"
+
+
+class Breach(Struct, frozen=True):
+    """A law that was broken, and for how many seconds that has lasted."""
+
+    fault: Fault
+    lasted: float = 0.0
+
+
+class Lasting:
+    """Tells of each fault once, when it has lasted for longer than it may."""
+
+    def __init__(self) -> None:
+        self._since: dict[tuple[int, str, str], float] = {}
+        self._told: set[tuple[int, str, str]] = set()
+
+    def look(self, found: Iterable[Fault], *, now: float) -> Iterator[Breach]:
+        seen = {(one.law, one.topic, one.about): one for one in found}
+        self._since = {key: self._since.get(key, now) for key in seen}
+        self._told &= seen.keys()
+        for key, fault in seen.items():
+            lasted = now - self._since[key]
+            if lasted >= fault.grace and key not in self._told:
+                self._told.add(key)
+                yield Breach(fault, lasted)
+
+
+class Watching:
+    """Follows one namespace, and the Slurm of one cluster there if a mirror of it is given."""
+
+    def __init__(self, client: Client, namespace: str, *, cluster: str = "", mirror: Mirror | None = None) -> None:
+        where = Scope(namespace=namespace)
+        self._client = client
+        self._cluster = cluster
+        self._mirror = mirror
+        self.sets: Final[Collection[NodeSet]] = Collection(client, NODESETS, where)
+        self.slices: Final[Collection[NodeSlice]] = Collection(client, NODESLICES, where)
+        self.pods: Final[Collection[Pod]] = Collection(client, PODS, Scope(namespace=namespace, labels=_COMPUTE))
+        self.nodes: Final[Collection[Node]] = Collection(client, NODES)
+        self.changes = 0
+        self.sees_nodes = True
+        self._lasting = Lasting()
+        self._acts: list[Breach] = []
+        self._changed = asyncio.Event()
+
+    async def breaches(self) -> AsyncGenerator[Breach]:
+        """Each law that is broken, as it is; for ever."""
+        async with self._following():
+            while True:
+                acts, self._acts = self._acts, []
+                for breach in (*acts, *self._lasting.look(laws.faults(self.sides()), now=_now())):
+                    yield breach
+                await self._pause()
+
+    def sides(self) -> Sides:
+        members: dict[str, tuple[Held, ...]] = {}
+        for one in self.slices.store.all():
+            for entry in one.spec.entries:
+                held = Held(entry, owner=one.spec.node_set_uid, cluster=one.spec.cluster)
+                members[entry.name] = (*members.get(entry.name, ()), held)
+        known = self._mirror is not None and isinstance(self._mirror.state, Known)
+        return Sides(
+            members=members,
+            pods={pod.metadata.name: pod for pod in self.pods.store.all()},
+            sets={one.metadata.uid: one for one in self.sets.store.all()},
+            nodes={one.metadata.name: one for one in self.nodes.store.all()} if self.sees_nodes else None,
+            rows={row.name: row for row in self._mirror.nodes.all()} if self._mirror and known else None,
+            jobs=holding(self._mirror.jobs.all()) if self._mirror and known else {},
+            cluster=self._cluster,
+        )
+
+    @asynccontextmanager
+    async def _following(self) -> AsyncIterator[None]:
+        try:
+            await self._client.list(NODES, EVERYWHERE)
+        except Forbidden:
+            self.sees_nodes = False
+        followed: list[Collection[Any]] = [self.sets, self.slices, self.pods]
+        followed += [self.nodes] if self.sees_nodes else []
+        duties = {f"follow {one.store.name}": one.run() for one in followed}
+        ends = [*self._subscribe(followed)]
+        async with running(duties):
+            try:
+                for one in followed:
+                    await one.store.complete()
+                yield
+            finally:
+                for end in ends:
+                    end()
+
+    def _subscribe(self, followed: Iterable[Collection[Any]]) -> Iterator[Callable[[], None]]:
+        for one in followed:
+            yield one.store.subscribe(self._note)
+        yield self.pods.store.subscribe(self._pod)
+        if self._mirror is not None:
+            yield self._mirror.nodes.subscribe(self._row)
+            yield self._mirror.jobs.subscribe(self._note)
+
+    def _note(self, *_: object) -> None:
+        self.changes += 1
+        self._changed.set()
+
+    def _pod(self, _: Key, before: Pod | None, after: Pod | None) -> None:
+        # Both sides are put together only for what is judged: Pods change all the time, and go seldom.
+        if before is not None and (after is None or terminating(after)):
+            self._acts += map(Breach, laws.deleted_pod(self.sides(), before, after))
+
+    def _row(self, _: str, before: Row | None, after: Row | None) -> None:
+        self._note()
+        if before is not None and after is None:
+            self._acts += map(Breach, laws.deleted_row(self.sides(), before))
+
+    async def _pause(self) -> None:
+        """Wait for a change, but look now and then without one: what must not last is noticed by the clock."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PERIOD):
+                await self._changed.wait()
+        await asyncio.sleep(CALM)
+        self._changed.clear()
+
+
+def holding(jobs: Iterable[Job]) -> dict[str, tuple[int, ...]]:
+    """The jobs that hold a node, by its name."""
+    found: dict[str, tuple[int, ...]] = {}
+    for job in jobs:
+        if job.state.holds_nodes:
+            for name in hostlist.expand(job.nodes):
+                found[name] = (*found.get(name, ()), job.id)
+    return found
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,204 @@
+"""What counts as a broken law, what is given a moment, and what is nobody's fault."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+from tests.unit.slurm.blank import blank
+
+from sunk.insight import laws
+from sunk.insight.laws import Held, Sides
+from sunk.insight.watching import Lasting
+from sunk.kube.core import Node, Pod
+from sunk.model import names
+from sunk.model.nodeslice import Entry, State
+from sunk.objects.members import NODESETS, NodeSet
+from sunk.slurm.records import Node as Row
+from sunk.slurm.states import NodeBase, NodeFlag
+
+DRAIN, RUNNING, CORDON = names.SLURM_DRAIN, names.SLURM_RUNNING, names.SLURM_CORDON
+NO_FLAGS = NodeFlag(0)
+IDLE = {DRAIN: "False", RUNNING: "False", names.SLURM_NOT_RESPONDING: "False"}
+
+
+def conditions(found: dict[str, str], *, message: str = "") -> list[dict[str, str]]:
+    return [{"type": kind, "status": status, "message": message} for kind, status in found.items()]
+
+
+def pod(told: dict[str, str] | None = None, *, message: str = "", **metadata: Any) -> Pod:
+    every = {"Ready": "True"} | IDLE | (told or {})
+    slurmd = {"name": names.SLURMD, "state": {"running": {}}}
+    return msgspec.convert(
+        {
+            "metadata": {"name": "gpu-1", "namespace": "team"} | metadata,
+            "spec": {"nodeName": "node-1"},
+            "status": {
+                "phase": "Running",
+                "conditions": conditions(every, message=message),
+                "containerStatuses": [slurmd],
+            },
+        },
+        Pod,
+    )
+
+
+def marked(**notes: str) -> dict[str, Any]:
+    return {"annotations": {getattr(names, key.upper()): value for key, value in notes.items()}}
+
+
+def node(told: dict[str, str] | None = None, *, claimed: bool = True, cordoned: bool = False, **more: Any) -> Node:
+    notes = {names.CLAIM: "uid-1"} if claimed else {}
+    return msgspec.convert(
+        {
+            "metadata": {"name": "node-1", "annotations": notes} | more,
+            "spec": {"unschedulable": cordoned},
+            "status": {"conditions": conditions(IDLE | (told or {}))},
+        },
+        Node,
+    )
+
+
+def sides(
+    pod_: Pod | None = None, node_: Node | None = None, row: Row | None = None, *, state: State = "joined", **more: Any
+) -> Sides:
+    held = Held(Entry("gpu-1", node="node-1", state=state), owner="uid-1", cluster="slurm")
+    return Sides(
+        members={"gpu-1": (held,)},
+        pods={"gpu-1": pod_} if pod_ else {},
+        sets=more.pop("sets", {}),
+        nodes={"node-1": node_ or node()},
+        rows={"gpu-1": row} if row else None,
+        cluster="slurm",
+        **more,
+    )
+
+
+def row(base: NodeBase = NodeBase.IDLE, flags: NodeFlag = NO_FLAGS, **more: Any) -> Row:
+    return replace(blank(Row), name="gpu-1", state_bits=base | flags.value, **more)
+
+
+def topics(found: Sides) -> list[str]:
+    return [fault.topic for fault in laws.faults(found)]
+
+
+def test_two_sides_in_step_break_no_law() -> None:
+    assert topics(sides(pod(), node(), row())) == []
+
+
+def test_a_drain_of_ours_needs_a_cause_and_a_cause_needs_a_drain() -> None:
+    drained = row(flags=NodeFlag.DRAIN, reason="k8s: cordon: disk")
+    told = {DRAIN: "True"}
+    assert topics(sides(pod(told), node(told), drained)) == ["drain without cause"]
+    assert topics(sides(pod(told), node(told, cordoned=True), drained)) == []
+    assert topics(sides(pod(), node(cordoned=True), row())) == ["cause without drain"]
+
+
+def test_a_drain_of_somebody_else_needs_no_cause() -> None:
+    told = {DRAIN: "True"}
+    found = sides(pod(told), node(told | {CORDON: "True"}), row(flags=NodeFlag.DRAIN, reason="alice: fan"))
+    assert topics(found) == []
+
+
+def test_a_node_that_is_down_keeps_our_drain_and_needs_none() -> None:
+    told = {DRAIN: "True"}
+    down = row(NodeBase.DOWN, NodeFlag.DRAIN, reason="k8s: pod terminated")
+    assert topics(sides(pod(told), node(told), down)) == []
+    assert topics(sides(pod({"Ready": "False"}), node(), row(NodeBase.DOWN, reason="Not responding"))) == []
+
+
+def test_what_slurm_says_the_pod_and_the_node_say_too() -> None:
+    assert topics(sides(pod(), node(), row(NodeBase.ALLOCATED))) == ["SlurmRunning of Pod"]
+    assert topics(sides(pod({RUNNING: "True"}), node())) == ["SlurmRunning of Node"]
+    ours = pod({DRAIN: "True"}, message="k8s: cordon")
+    assert topics(sides(ours, node({DRAIN: "True", CORDON: "True"}))) == ["loop"]
+
+
+def test_while_slurm_is_unknown_nothing_is_said_about_it() -> None:
+    assert topics(sides(pod({DRAIN: "True"}), node({DRAIN: "True"}))) == []
+
+
+def test_a_node_that_left_carries_nothing_of_ours() -> None:
+    bare = Sides(members={}, pods={}, sets={}, nodes={"node-1": node(claimed=False)})
+    assert topics(bare) == ["left behind"]
+    clean = msgspec.convert({"metadata": {"name": "node-1"}}, Node)
+    assert topics(Sides(members={}, pods={}, sets={}, nodes={"node-1": clean})) == []
+
+
+def test_a_node_is_a_member_of_one_nodeset() -> None:
+    entry = Entry("gpu-1", node="node-1")
+    two = tuple(Held(entry, owner=uid, cluster="slurm") for uid in ("uid-1", "uid-2"))
+    assert topics(Sides(members={"gpu-1": two}, pods={}, sets={})) == ["shared Node"]
+
+
+def test_a_record_of_ours_that_no_slice_knows_is_left_over() -> None:
+    alone = Sides(members={}, pods={}, sets={}, rows={"gpu-1": row(extra='{"k8s":{"pod":"gpu-1"}}')}, cluster="slurm")
+    assert topics(alone) == ["left record"]
+    by_hand = Sides(members={}, pods={}, sets={}, rows={"gpu-1": row(extra='{"a":1}')}, cluster="slurm")
+    assert topics(by_hand) == []
+
+
+# Acts
+
+
+def deleted(before: Pod, found: Sides) -> list[str]:
+    return [fault.text for fault in laws.deleted_pod(found, before, None)]
+
+
+def test_a_pod_may_go_once_slurm_has_let_it_go() -> None:
+    let_go = pod(**marked(pending_deletion="scaled in", clear_to_delete="1:k8s"))
+    assert deleted(let_go, sides(let_go)) == []
+    assert deleted(let_go, sides(let_go, jobs={"gpu-1": (7,)})) == ["was deleted (scaled in) under job 7"]
+
+
+def test_a_pod_that_has_to_go_may_not_go_before() -> None:
+    held = pod(**marked(pending_deletion="scaled in"))
+    assert deleted(held, sides(held)) == ["was deleted (scaled in) without Slurm having let it go"]
+
+
+def test_force_is_what_somebody_wanted() -> None:
+    held = pod(**marked(pending_deletion="scaled in"))
+    assert deleted(held, sides(held, sets={"uid-1": forced()})) == []
+
+
+def forced() -> NodeSet:
+    metadata = {"name": "gpu", "namespace": "team", "annotations": {names.FORCE_DELETION: "true"}}
+    template = {"spec": {"containers": [{"name": "slurmd", "image": "x"}]}}
+    body = msgspec.json.encode({"metadata": metadata, "spec": {"template": template}})
+    return msgspec.json.decode(body, type=NODESETS.record)
+
+
+def test_a_pod_that_somebody_else_deletes_is_not_our_fault() -> None:
+    assert deleted(pod(), sides(pod(), jobs={"gpu-1": (7,)})) == []
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        (sides(pod()), ["was deleted though it is a member, and its Pod is ready"]),
+        (sides(pod({"Ready": "False"})), []),
+        (sides(None, state="leaving"), []),
+        (sides(None, state="leaving", jobs={"gpu-1": (7, 8)}), ["was deleted under job 7, 8"]),
+    ],
+)
+def test_a_record_goes_only_when_its_member_leaves_and_no_job_is_on_it(found: Sides, told: list[str]) -> None:
+    assert [fault.text for fault in laws.deleted_row(found, row())] == told
+
+
+# Time
+
+
+def test_a_fault_is_told_once_and_only_when_it_has_lasted() -> None:
+    lasting, found = Lasting(), [laws.Fault(2, "loop", "Node a", "is odd", grace=10)]
+    assert [*lasting.look(found, now=0)] == []
+    assert [*lasting.look(found, now=9.9)] == []
+    assert [round(one.lasted) for one in lasting.look(found, now=10)] == [10]
+    assert [*lasting.look(found, now=60)] == []
+
+
+def test_a_fault_that_went_away_begins_anew() -> None:
+    lasting, found = Lasting(), [laws.Fault(2, "loop", "Node a", "is odd", grace=10)]
+    assert [*lasting.look(found, now=0)] == []
+    assert [*lasting.look([], now=5)] == []
+    assert [*lasting.look(found, now=11)] == []
+    assert len([*lasting.look(found, now=21)]) == 1
