@@ -153,7 +153,7 @@ def test_a_cluster_is_shown_with_what_is_wrong_with_it_and_its_members(world: Wo
     rows = {words[0]: words for words in map(str.split, out.splitlines()) if words}
     assert rows["slurm-gpu"] == ["slurm-gpu", "3", "3", "3", "3", "1", "3", "1"]
     assert rows["gone"][:3] == ["gone", "gpu-4", "joined"]
-    assert "cordoned; drained: alice: bad fan (" in out
+    assert "cordoned; drained in Slurm: alice: bad fan (" in out
     assert "gpu-3   leaving   scaled in\n" in out
     assert "its Node is gone; has no Pod\n" in out
     assert out.endswith("  1 member is well, 3 not\n")

@@ -122,7 +122,7 @@ def test_what_is_with_its_pod_is_said_with_the_cause(found: Pod | None, told: st
 def test_a_drain_says_why_and_since_when() -> None:
     drain = {"type": "SlurmDrain", "status": "True", "message": "alice: bad fan", "lastTransitionTime": WHEN}
     found = notes(Seen(Entry("gpu-1", node="node-1"), pod=pod(conditions=[*WELL, drain]), node=node()))
-    assert [(note.text, note.grave) for note in found] == [("drained: alice: bad fan", False)]
+    assert [(note.text, note.grave) for note in found] == [("drained in Slurm: alice: bad fan", False)]
     assert found[0].since is not None
     ended = [*WELL, drain | {"status": "False"}]
     assert said(pod(conditions=ended), node()) == []

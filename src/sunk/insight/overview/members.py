@@ -12,6 +12,8 @@ from sunk.objects.standing import cleared, finished, pending_deletion, ready, te
 
 DRAIN: Final = "SlurmDrain"
 NOT_RESPONDING: Final = "SlurmNotResponding"
+OURS: Final = "k8s:"
+"""How the reasons of drains begin that follow from something in Kubernetes."""
 LONGEST: Final = 200
 
 
@@ -93,7 +95,8 @@ def _life(pod: Pod) -> Iterator[Note]:
 def _in_slurm(pod: Pod) -> Iterator[Note]:
     drain = condition(pod.status.conditions, DRAIN)
     if drain is not None and drain.status == "True":
-        yield Note(_because("drained", line(drain.message or drain.reason)), since=drain.last_transition_time)
+        by = "drained by SUNK" if drain.message.startswith(OURS) else "drained in Slurm"
+        yield Note(_because(by, line(drain.message)), since=drain.last_transition_time)
     lost = condition(pod.status.conditions, NOT_RESPONDING)
     if lost is not None and lost.status == "True":
         yield Note("Slurm does not hear from it", since=lost.last_transition_time, grave=True)
