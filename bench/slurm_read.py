@@ -112,7 +112,8 @@ def drains(on: Ground) -> list[Figure]:
 
 
 def memory(on: Ground) -> list[Figure]:
-    """Read and submit in rounds; the first is to get warm."""
+    """Read and submit in rounds, the first to get warm, in a process that holds nothing of the parts before."""
+    on = on.with_new_worker()
     each = {"reads": READS // MEMORY_ROUNDS, "submits": SUBMITS // MEMORY_ROUNDS}
     first, *later = (on.ask("memory", float, **each) for _ in range(MEMORY_ROUNDS + 1))
     print(

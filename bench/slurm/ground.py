@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from bench.slurm import compiled, rest
 from bench.slurm.worker import Wish
@@ -55,6 +56,11 @@ class Program(Struct, frozen=True):
         words = self.started.stderr.read() if self.started.stderr else ""
         raise SystemExit(f"{self.name} ended over {line}:\n{words[-3000:]}")
 
+    def end(self) -> None:
+        if self.started.stdin:
+            self.started.stdin.close()
+        self.started.wait()
+
 
 class Ground(Struct, frozen=True):
     """A cluster with everything started."""
@@ -67,6 +73,11 @@ class Ground(Struct, frozen=True):
     def ask(self, what: str, answer: type[T], **options: Any) -> T:
         """Have the worker measure something."""
         return msgspec.json.decode(self.worker.ask(msgspec.json.encode(Wish(what, options)).decode()), type=answer)
+
+    def with_new_worker(self) -> "Ground":
+        """The same with a worker that has done nothing yet. The one before ends."""
+        self.worker.end()
+        return replace(self, worker=_worker(self.slurm))
 
     def by_rest(self, table: str) -> rest.Read:
         return msgspec.json.decode(self.reader.ask(table), type=rest.Read)
@@ -116,9 +127,13 @@ def ground(nodes: int, *, version: str = images.DEFAULT) -> Iterator[Ground]:
         server = slurm.spawn(*REST, uid=SLURM_USER, on=LOGIN, env=REST_ENVIRONMENT)
         socket = slurm.path(str(rest.SOCKET), on=LOGIN)
         slurm.machines.wait(socket.exists, what="the socket of slurmrestd")
-        worker = slurm.spawn(PYTHON, "-m", "bench.slurm.worker", uid=SLURM_USER, on=TOOLS, env=ENVIRONMENT)
         reader = slurm.spawn("python3", "-m", "bench.slurm.rest", uid=SLURM_USER, on=LOGIN, env=ENVIRONMENT)
-        yield Ground(slurm, Program("the worker", worker), Program("the client of slurmrestd", reader), server)
+        yield Ground(slurm, _worker(slurm), Program("the client of slurmrestd", reader), server)
+
+
+def _worker(slurm: Slurm) -> Program:
+    started = slurm.spawn(PYTHON, "-m", "bench.slurm.worker", uid=SLURM_USER, on=TOOLS, env=ENVIRONMENT)
+    return Program("the worker", started)
 
 
 def _lay_out(home: Path, program: Path, *, version: str) -> None:

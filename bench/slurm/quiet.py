@@ -12,8 +12,7 @@ from sunk.slurm.belief import State
 from sunk.slurm.library import Library
 from sunk.slurm.mirror import Mirror, Pace
 from sunk.slurm.orders import Orders
-from sunk.slurm.reading import Others
-from sunk.slurm.records import Node, Table
+from sunk.slurm.records import Tables
 
 DRAINS = 5
 UPDATE_NODES = 3002
@@ -55,20 +54,11 @@ class Watched:
         self.taken: list[float] = []
         self.boot_time = library.boot_time
         self._library = library
-        self._began = self._ended = 0.0
 
-    async def nodes(self, since: int = 0) -> Table[Node] | None:
-        """A read begins with it, and ends with it or with the other tables."""
-        if self._began:
-            self.taken.append(self._ended - self._began)
-        self._began = time.perf_counter()
-        found = await self._library.nodes(since)
-        self._ended = time.perf_counter()
-        return found
-
-    async def others(self, since: Mapping[str, int]) -> Others:
-        found = await self._library.others(since)
-        self._ended = time.perf_counter()
+    async def everything(self, since: Mapping[str, int]) -> Tables:
+        began = time.perf_counter()
+        found = await self._library.everything(since)
+        self.taken.append(time.perf_counter() - began)
         return found
 
 
@@ -78,7 +68,7 @@ async def follow(library: Library, *, seconds: float, period: float, whole: floa
     mirror = Mirror(reader, pace=Pace(quickest=period, slowest=period, whole=whole))
     async with mirror.running():
         await mirror.read_after()
-        await asyncio.sleep(3)  # the first read was whole, and so are those in the second of a change
+        await asyncio.sleep(6)  # the first read was whole; soon after one more is asked for than when nothing happens
         reader.taken.clear()
         before, spent, began = mirror.statistics().counts, time.process_time(), time.monotonic()
         await asyncio.sleep(seconds)

@@ -20,6 +20,7 @@ class Terminal:
     def __init__(self, process: subprocess.Popen[bytes], screen: int) -> None:
         self.process = process
         self._screen = screen
+        self._unread = ""
 
     def until(self, text: str, *, seconds: float = 20) -> str:
         """Read until it shows, and give all that came before with it."""
@@ -33,10 +34,14 @@ class Terminal:
     def interrupt(self) -> int:
         """Do what Ctrl-C does, and give the exit code."""
         self.process.send_signal(signal.SIGINT)
-        return self.process.wait(5)
+        deadline = time.monotonic() + 5
+        # A terminal takes a few kilobytes that nobody reads, and then stops whoever writes.
+        while self.process.poll() is None and time.monotonic() < deadline:
+            self._unread += self._read()
+        return self.process.wait(0.1)
 
     def rest(self) -> str:
-        return "".join(iter(self._read, ""))
+        return self._unread + "".join(iter(self._read, ""))
 
     def _read(self) -> str:
         ready, _, _ = select.select([self._screen], [], [], 0.1)

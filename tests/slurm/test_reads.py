@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import resource
+import time
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from sunk.slurm.loading import load
 from sunk.slurm.states import JobBase, JobFlag, NodeBase, NodeFlag
 
 ALICE = 1001
+NODES = {"n1", "n2", "g1"}
 STRANGE = ('a "quoted" one', "it's, with; commas", "two\nlines\tand a tab", "Größe 北京 🛰", "\\back\\slash", "=%s[1-3]")
 
 
@@ -43,6 +45,36 @@ async def test_nothing_changed_is_told_apart_from_nothing(library: Library) -> N
     for read in (library.partitions, library.reservations):
         table = await read()
         assert table is not None
+
+
+async def test_all_tables_come_in_one_call_with_slurmctlds_clock(library: Library) -> None:
+    async def quiet() -> bool:
+        began = int(time.time())
+        whole = await library.everything({})
+        assert whole.nodes is not None
+        assert whole.jobs is not None
+        assert whole.partitions is not None
+        assert {row.name for row in whole.nodes.rows} >= NODES
+        assert [row.name for row in whole.partitions.rows] == ["all"]
+        await asyncio.sleep(2.1)
+        since = {"nodes": whole.nodes.updated, "jobs": whole.jobs.updated, "partitions": whole.partitions.updated}
+        later = await library.everything(since)
+        # Whatever else changed or not: the clock is that of the moment.
+        assert began <= whole.reservations.updated < later.reservations.updated <= time.time()
+        return all(table is None for table in (later.nodes, later.jobs, later.partitions))
+
+    await until(quiet, seconds=30)
+
+
+async def test_a_restart_shows_in_every_table(library: Library, cluster: Remote) -> None:
+    """As long as the clock goes forward: it is why nobody has to ask for the boot time while nothing changes."""
+    before = await library.everything({})
+    tables = {name: getattr(before, name).updated for name in ("nodes", "jobs", "partitions")}
+    await asyncio.sleep(2.1)
+    for step in (cluster.stop, cluster.start):
+        await asyncio.to_thread(step, "controller")
+    after = await library.everything(tables)
+    assert None not in (after.nodes, after.jobs, after.partitions)
 
 
 async def test_a_job_shows_the_gpus_that_it_holds(library: Library, jobs: Jobs) -> None:

@@ -4,10 +4,15 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
+from sunk.model.names import CORDON_REASON
+from sunk.model.schema.pattern import END
 from sunk.model.schema.vocabulary import UNIQUE, DnsLabel, Quantity
 
 Name = Annotated[str, Meta(max_length=253)]
 Texts = dict[str, str]
+AnnotationKey = Annotated[
+    str, Meta(max_length=317, pattern=rf"^([a-z0-9.-]+/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?{END}")
+]
 HIGHEST_PRIORITY = 1_000_000_000
 
 
@@ -97,6 +102,8 @@ class OperatorValues(Struct, frozen=True, gc=False, rename="camel"):
     """Where NodeSets are looked for; everywhere if empty. They must exist: rights are granted in each of them."""
     workers: Annotated[int, Meta(ge=1, le=256)] = 8
     """How many objects each controller works on at once."""
+    cordon_reason_annotation: AnnotationKey = CORDON_REASON
+    """The annotation of Nodes that says why one was cordoned; Slurm shows it as the reason of the drain."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     requests: Requests = Requests()
     stop_seconds: Annotated[int, Meta(ge=0, le=600)] = 20

@@ -19,6 +19,9 @@ LOCK: Final = f"{GROUP}/lock"
 # On compute Pods.
 FEATURES: Final = f"{GROUP}/features"
 """Annotation: the Slurm features of the node, separated by commas."""
+SHAPE: Final = f"{GROUP}/shape"
+"""Annotation: the size and GPUs with which its slurmd introduces itself, as Slurm writes them; what its Node decides is
+left out. If Slurm's record says otherwise, the syncer has it made anew."""
 PENDING_DELETION: Final = f"{GROUP}/pending-deletion"
 """Annotation: it has to go, and why. Written by the NodeSet controller; the syncer drains upon it."""
 CLEAR_TO_DELETE: Final = f"{GROUP}/clear-to-delete"
@@ -26,8 +29,9 @@ CLEAR_TO_DELETE: Final = f"{GROUP}/clear-to-delete"
 CORDON: Final = f"{GROUP}/cordon"
 """Annotation: its Node takes no new work, and why (may be empty). Written by the Pod controller; the syncer drains."""
 KEPT_DRAIN: Final = f"{GROUP}/kept-drain"
-"""Annotation: the reason of a drain that was on this machine's node when it left, to be put on again when it is back.
-On the Node it begins with the cluster and a colon; the Pod controller copies the reason for Pods of that cluster."""
+"""Annotation: the reason of a drain that a person has put on this machine's node, to be put on again when it has left and
+is back. On the Node each line begins with namespace/cluster and a colon (`sunk.model.kept`); the Pod controller copies
+the reason for Pods of that cluster."""
 EVICTABLE: Final = f"{GROUP}/evictable"
 """Label «true»: drained and idle in Slurm, so that an eviction costs no job. The disruption budget spans all others."""
 ORDER: Final = f"{GROUP}/order"
@@ -61,6 +65,10 @@ SLURM_RUNNING: Final = "SlurmRunning"
 SLURM_NOT_RESPONDING: Final = "SlurmNotResponding"
 SLURM_CORDON: Final = "SlurmCordon"
 """Of Nodes only: drained, and not because of Kubernetes."""
+# The reasons of SlurmDrain.
+FROM_SLURM: Final = "FromSlurm"
+FROM_KUBERNETES: Final = "FromKubernetes"
+NOT_DRAINED: Final = "NotDrained"
 HPC_VERIFICATION: Final = "HPCVerification"
 """Condition of Pods: somebody has tried the machine. A pass newer than a drain with `verify-undrain` lifts it."""
 CORDON_REASON: Final = "node.coreweave.cloud/cordonReason"

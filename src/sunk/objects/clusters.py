@@ -1,10 +1,22 @@
-"""The resource that the SlurmCluster controller keeps."""
+"""The resource that the SlurmCluster controller keeps, and what its syncer says on it."""
 
 from typing import Final
 
+from msgspec import DecodeError, json
+
 from sunk.kube.custom import Custom, resource
+from sunk.model import names
 from sunk.model.cluster.kind import SLURMCLUSTER, SlurmClusterSpec, SlurmClusterStatus
+from sunk.model.report import Report
 
 SlurmCluster = Custom[SlurmClusterSpec, SlurmClusterStatus]
 
 SLURMCLUSTERS: Final = resource(SLURMCLUSTER)
+
+
+def report(cluster: SlurmCluster) -> Report | None:
+    """What the syncer has said; None if it has said nothing yet, or nothing that can be read."""
+    try:
+        return json.decode(cluster.metadata.annotations.get(names.SYNCER_REPORT, ""), type=Report)
+    except DecodeError:
+        return None

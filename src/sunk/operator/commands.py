@@ -3,10 +3,13 @@
 import logging
 import re
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from sunk.model.names import CORDON_REASON
 
 if TYPE_CHECKING:
     from sunk.service.part import Build
@@ -25,6 +28,14 @@ def _names(text: str) -> tuple[str, ...]:
     if odd := [name for name in names if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", name)]:
         raise click.BadParameter(f"«{odd[0]}» cannot be the name of a namespace: write them like a,b")
     return names
+
+
+def _key(text: str) -> str:
+    """Read the key of an annotation. One that cannot exist would be looked for in vain."""
+    prefix = r"([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
+    if not re.fullmatch(prefix + r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", text):
+        raise click.BadParameter(f"«{text}» cannot be the key of an annotation: write it like {CORDON_REASON}")
+    return text
 
 
 @click.command(context_settings={"show_default": True})
@@ -71,6 +82,13 @@ def _names(text: str) -> tuple[str, ...]:
     show_default="the Pod's own account",
     help="How to reach the API server.",
 )
+@click.option(
+    "--cordon-reason-annotation",
+    envvar="SUNK_CORDON_REASON_ANNOTATION",
+    default=CORDON_REASON,
+    callback=lambda _context, _option, text: _key(text),
+    help="The annotation of Nodes in which people and programs say why they cordon one.",
+)
 @click.option("--log-level", envvar="SUNK_LOG_LEVEL", type=click.Choice(LEVELS), default="info")
 @click.option(
     "--qps",
@@ -97,6 +115,7 @@ def operator(  # noqa: PLR0913 - one argument an option
     identity: str,
     port: int,
     kubeconfig: Path | None,
+    cordon_reason_annotation: str,
     log_level: str,
     qps: float,
     burst: int,
@@ -121,10 +140,10 @@ def operator(  # noqa: PLR0913 - one argument an option
         burst=burst,
         farewell=stop_seconds,
     )
-    sys.exit(_run(order, kubeconfig=kubeconfig))
+    sys.exit(_run(order, kubeconfig=kubeconfig, builds=_builds(cordon_reason=cordon_reason_annotation)))
 
 
-def _run(order: "Order", *, kubeconfig: Path | None) -> int:
+def _run(order: "Order", *, kubeconfig: Path | None, builds: "tuple[Build, ...]") -> int:
     """Run to the end; returns the exit code. What a person can mend is a Refusal."""
     from sunk.kube import access, loop
     from sunk.kube.credentials import AccessError
@@ -136,7 +155,7 @@ def _run(order: "Order", *, kubeconfig: Path | None) -> int:
     except AccessError as error:
         raise Refusal(str(error)) from error
     try:
-        loop.run(until_told(order, access=found, builds=_builds()))
+        loop.run(until_told(order, access=found, builds=builds))
     except Refusal:
         raise
     except Exception:
@@ -145,9 +164,11 @@ def _run(order: "Order", *, kubeconfig: Path | None) -> int:
     return 0
 
 
-def _builds() -> "tuple[Build, ...]":
-    """The parts of the operator."""
+def _builds(*, cordon_reason: str) -> "tuple[Build, ...]":
+    """The parts of the operator, in the order in which they hear of a change."""
+    from sunk.operator.node.controller import nodes
     from sunk.operator.nodeset.controller import nodesets
+    from sunk.operator.pod.controller import pods
     from sunk.operator.slurmcluster.controller import slurmclusters
 
-    return (nodesets, slurmclusters)
+    return (partial(pods, cordon_reason=cordon_reason), nodesets, slurmclusters, nodes)

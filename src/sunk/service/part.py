@@ -7,14 +7,17 @@ since they were kept true all the time.
 """
 
 from collections.abc import Callable, Coroutine
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, field
+from prometheus_client.registry import Collector
 
 from sunk.kube.client import Client
 from sunk.kube.collection import Collection
 from sunk.kube.controller import Controller
 from sunk.kube.events import Recorder
+
+T = TypeVar("T")
 
 
 class Setting(Struct, frozen=True):
@@ -29,6 +32,15 @@ class Setting(Struct, frozen=True):
     """Where our own objects are looked for; everywhere, if none is named."""
     workers: int = 8
     """How many keys each controller may have in work."""
+    made: dict[Callable[["Setting"], Any], Any] = field(default_factory=dict)
+    """What parts share, by how it is made."""
+
+    def once(self, make: Callable[["Setting"], T]) -> T:
+        """Give what several parts share, such as a collection that is large: made for the first that asks."""
+        if make not in self.made:
+            self.made[make] = make(self)
+        found: T = self.made[make]
+        return found
 
     @property
     def scopes(self) -> tuple[str, ...]:
@@ -67,6 +79,8 @@ class Part(Struct, frozen=True):
     """Run always, by name: what has to be known beside the collections, such as a mirror of Slurm."""
     unready: dict[str, Callable[[], str]] = {}
     """By name, what keeps the process from being ready; empty if nothing does."""
+    collectors: tuple[Collector, ...] = ()
+    """What scrapers are told beside the kit's own metrics."""
 
 
 Build = Callable[[Setting], Part]

@@ -104,7 +104,8 @@ class Service:
         async with AsyncExitStack() as stack:
             for resource in (self._own, self._client, self._recorder, Watchdog().watching()):
                 await stack.enter_async_context(resource)
-            parts = [build(self._setting()) for build in builds]
+            setting = self._setting()  # one for all, since what parts share hangs on it
+            parts = [build(setting) for build in builds]
             follows = self._prepare(parts)
             await stack.enter_async_context(self._answering())
             log.info("following %s; leading when %s is ours", ", ".join(follows), self._reign.lease.key)
@@ -147,6 +148,8 @@ class Service:
         metrics.add(LEASE, self._order.name, self._reign.lease.statistics)
         for controller in controllers:
             self._count(controller)
+        for collector in (one for part in parts for one in part.collectors):
+            metrics.registry.register(collector)
         follows = named(parts)
         for name, each in follows.items():
             self._attend(each, name=name)

@@ -21,6 +21,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Final, Self, TypeVar
@@ -28,8 +29,7 @@ from typing import Final, Self, TypeVar
 from msgspec import Struct
 
 from sunk.slurm.errors import InvalidJob, Pending, Unreachable
-from sunk.slurm.reading import Others, together
-from sunk.slurm.records import Allocation, Job, Node, Partition, Reservation, Statistics, Table
+from sunk.slurm.records import Allocation, Configuration, Job, Node, Partition, Reservation, Statistics, Table, Tables
 from sunk.slurm.wire import Wire
 
 T = TypeVar("T")
@@ -78,13 +78,9 @@ class Library:
     async def reservations(self, since: int = 0) -> Table[Reservation] | None:
         return await self._table("reservations", since)
 
-    async def others(self, since: Mapping[str, int]) -> Others:
-        """Read all tables but that of the nodes, and when slurmctld started."""
-        (jobs, boot), (partitions, reservations) = await together(
-            self.call(partial(self.wire.jobs_and_boot, since), asked="read the jobs"),
-            self.call(partial(self.wire.layout, since), asked="read partitions and reservations"),
-        )
-        return Others(jobs, partitions, reservations, boot)
+    async def everything(self, since: Mapping[str, int]) -> Tables:
+        """Read all tables, each as it changed since the time that came with it; by name, and 0 for those not named."""
+        return await self.call(partial(self.wire.everything, since), asked="read all tables")
 
     async def all_nodes(self) -> Table[Node]:
         """Read all nodes, whether or not they changed."""
@@ -121,6 +117,10 @@ class Library:
         """When slurmctld started: another value means that what was read before may not hold."""
         return await self.call(self.wire.boot_time, asked="read the configuration")
 
+    async def configuration(self) -> Configuration:
+        """What slurmctld runs with, which may be another thing than what lies in its file."""
+        return await self.call(self.wire.configuration, asked="read the configuration")
+
     async def ping(self) -> bool:
         """Tell whether slurmctld answers, within two seconds."""
         if self._ping is None or self._ping.done():
@@ -131,33 +131,35 @@ class Library:
     async def call(self, blocking: Callable[[], T], *, asked: str) -> T:
         """Run a blocking call of the wire on a thread, and wait for it within bounds."""
         turn = Turn(queued=time.monotonic())
-        answer = asyncio.get_running_loop().run_in_executor(self._threads, self._run, blocking, turn)
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        work = self._threads.submit(self._run, blocking, turn, answer)
         there, still = True, 0.0
         try:
             while there and still < self._doubt + self._patience:
-                if (await asyncio.wait({answer}, timeout=self._doubt))[0]:
+                if await _settled(answer, within=self._doubt):
                     break
                 still = time.monotonic() - (turn.began or max(turn.queued, self._answered))
                 there = still < self._doubt / 2 or await self.ping()
             if answer.done():
                 return answer.result()
         finally:
-            answer.cancel()  # of a call that waits for a thread it is the end; one that runs cannot be recalled
+            answer.cancel()
+            work.cancel()  # of a call that waits for a thread it is the end; one that runs cannot be recalled
         waited = "slurmctld answers a ping, but not this" if there else "slurmctld does not answer a ping"
         raise Unreachable(NO_ANSWER, asked=asked, text=waited, name="SLURMCTLD_COMMUNICATIONS_CONNECTION_ERROR")
 
-    def _run(self, blocking: Callable[[], T], turn: Turn) -> T:
-        """On a thread: note what the loop needs to know. Waking it for that would cost as much as a call."""
+    def _run(self, blocking: Callable[[], T], turn: Turn, answer: "asyncio.Future[T]") -> None:
+        """On a thread: call, and tell the loop. What it needs to know before that is noted where it can look."""
         turn.began = time.monotonic()
-        reached = True
         try:
-            return blocking()
-        except Unreachable:
-            reached = False  # it is no sign that the next one will get any further
-            raise
-        finally:
-            if reached:
-                self._answered = time.monotonic()
+            found = blocking()
+        except BaseException as error:  # noqa: BLE001 - it is raised where the answer is awaited
+            # One that did not get through is no sign that the next one will get any further.
+            self._answered = self._answered if isinstance(error, Unreachable) else time.monotonic()
+            _tell(answer, partial(answer.set_exception, error))
+        else:
+            self._answered = time.monotonic()
+            _tell(answer, partial(answer.set_result, found))
 
     async def _table(self, name: str, since: int) -> Table[T] | None:
         found: Table[T] | None = await self.call(lambda: self.wire.table(name, since), asked=f"read the {name}")
@@ -167,3 +169,35 @@ class Library:
         """Take no further calls. Those on their way end by themselves."""
         for pool in (self._threads, self._pings):
             pool.shutdown(wait=False, cancel_futures=True)
+
+
+# What asyncio has for these two (`run_in_executor` and `wait`) takes twice the time, and there are thousands of calls.
+
+
+def _tell(answer: "asyncio.Future[T]", settle: Callable[[], None]) -> None:
+    """From a thread: settle an answer, unless nobody waits for it any more."""
+
+    def in_the_loop() -> None:
+        if not answer.done():
+            settle()
+
+    with suppress(RuntimeError):  # the loop may have been closed
+        answer.get_loop().call_soon_threadsafe(in_the_loop)
+
+
+async def _settled(answer: "asyncio.Future[T]", *, within: float) -> bool:
+    """Wait for so long; an answer that has not come by then is still waited for."""
+    woken: asyncio.Future[None] = answer.get_loop().create_future()
+
+    def wake(*_: object) -> None:
+        if not woken.done():
+            woken.set_result(None)
+
+    timer = answer.get_loop().call_later(within, wake)
+    answer.add_done_callback(wake)
+    try:
+        await woken
+    finally:
+        timer.cancel()
+        answer.remove_done_callback(wake)
+    return answer.done()

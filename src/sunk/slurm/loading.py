@@ -33,7 +33,7 @@ def load(configuration: Path | None = None) -> "tuple[_Lib, _FFI]":
     """Give the library, initialised. A second call gives the same one, whatever configuration it names."""
     with _once:
         if not _loaded:
-            found = configuration or _find()
+            found = configuration or locate()
             module = _import()
             _initialise(module, found if configuration else None)
             _loaded.append(module)
@@ -59,7 +59,7 @@ def _initialise(module: Any, configuration: Path | None) -> None:
     module.lib.slurm_init(str(configuration).encode() if configuration else module.ffi.NULL)
 
 
-def _find() -> Path:
+def locate() -> Path:
     """Look where libslurm will look."""
     named = os.environ.get("SLURM_CONF")
     places = (Path(named),) if named else PLACES

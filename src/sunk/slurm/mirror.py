@@ -9,9 +9,9 @@ The design. One loop reads all tables, one read at a time, for everybody in the 
 
 - A read is conditional: each table is asked for with the time that the server gave with the last one, never with a
   time of ours. The server leaves a second of overlap, so a change in the same second is not missed. A clock that was
-  set back defeats that, so after a reconnect, after a new boot time and every half minute all is read whole. If a
-  table came, the boot time is asked for once more at the end: a restart in the middle of a read is then seen, and the
-  read is done again.
+  set back defeats that, so all is read whole when it is seen to be back, after a reconnect, after a new boot time, and
+  every half minute. The boot time is asked for at the end of a read that brought a table, or shortly after one: a
+  restart in the middle of a read is then seen, and the read is done again.
 - A read counts as a whole or not at all: no subscriber sees half of one. They are called once all of it is in place.
 - `read_after` is for who has just written or was told something. It wants a read that *begins* after the call; one
   under way may have passed the row already. So all who ask during a read share the next one, which follows at once.
@@ -112,6 +112,7 @@ class Mirror:
         self._period = pace.quickest
         self._updated: dict[str, int] = {}
         self._boot: int | None = None
+        self._clock = 0
         self._begun = self._whole = float("-inf")
         self._failures = 0
         self._version = 0
@@ -232,10 +233,12 @@ class Mirror:
         pause = self._pace.back_off(self._failures) if self._failures else self._period
         # A back-off is there for when nobody asks: who does need not wait for all of a long one.
         least = min(pause, self._pace.quickest if self._failures else self._pace.rest)
-        await asyncio.sleep(least)
+        began = _now()
         with suppress(TimeoutError):
-            async with asyncio.timeout(pause - least):
+            async with asyncio.timeout(pause):
                 await self._wanted.wait()
+        if (left := began + least - _now()) > 0:
+            await asyncio.sleep(left)
 
     async def _read(self, *, asked: bool) -> None:
         begun = _now()
@@ -254,17 +257,30 @@ class Mirror:
             listener(self.state)
 
     async def _gather(self, *, whole: bool) -> Found:
-        """Ask for everything, and again from the beginning if slurmctld was started anew meanwhile."""
+        """Ask for everything, and again from the beginning if slurmctld's clock went back or it was started anew."""
         if self._boot is None:
             self._boot = await self._reader.boot_time()
         for _ in range(MOST_RESTARTS):
-            found = await reading.read(self._reader, self._updated, whole=whole)
-            if found.boot == self._boot:
+            known = self.reservations.all()
+            found = await reading.read(self._reader, self._updated, whole=whole, reservations=known)
+            back, self._clock = found.clock < self._clock, found.clock
+            # Where no table came, and none could be kept from us, what was known when the read began is still so.
+            sure = found.nothing and not back and not self._may_hide(found)
+            if sure or not (await self._restarted() or back):
                 return found
-            self._boot, whole = found.boot, True
-            self._job_numbers.restarted()
-            self._counts.restarts += 1
-        raise Stale("slurmctld starts anew again and again")
+            whole = True
+        raise Stale("slurmctld starts anew, or its clock goes back, again and again")
+
+    def _may_hide(self, found: Found) -> bool:
+        return reading.may_hide(found, self._updated, passed=_now() - self._begun)
+
+    async def _restarted(self) -> bool:
+        before, self._boot = self._boot, await self._reader.boot_time()
+        if before == self._boot:
+            return False
+        self._job_numbers.restarted()
+        self._counts.restarts += 1
+        return True
 
     def _lose(self, reason: str) -> None:
         self._failures += 1

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from sunk.model import hostlist
 from sunk.slurm import bounds, extra as extras
-from sunk.slurm.errors import Busy, SlurmError, UnknownName
+from sunk.slurm.errors import Denied, SlurmError, Unauthenticated, UnknownName, Unreachable
 from sunk.slurm.library import Library
 from sunk.slurm.mirror import Mirror
 from sunk.slurm.states import NodeBase, NodeFlag, NodeState
@@ -34,6 +34,8 @@ class Outcome(Struct, frozen=True):
     """Slurm has no such node."""
     refused: tuple[str, ...] = ()
     """Left as they were: busy, or in a state from which the order would do harm, or with an extra that is full."""
+    why: Mapping[str, str] = {}
+    """What Slurm said to some of the refused, by name."""
 
 
 class Orders:
@@ -109,21 +111,24 @@ class Orders:
         found = sorted(set(names) & set(await self._states()))
         if self._mirror:
             self._mirror.expect_gone(found)
-        refused = await self._delete(found)
-        return Outcome(done=_sorted(set(names) - set(refused)), refused=_sorted(refused))
+        why = await self._delete(found)
+        return Outcome(done=_sorted(set(names) - set(why)), refused=_sorted(why), why=why)
 
-    async def _delete(self, names: list[str]) -> list[str]:
-        """Delete all at once, else one by one. Give those that were refused."""
+    async def _delete(self, names: list[str]) -> dict[str, str]:
+        """Delete all at once, else one by one. Give those that were refused, and what Slurm says."""
         if not names:
-            return []
+            return {}
         text = hostlist.compress(names)
         try:
             await self._send(partial(self._library.wire.delete_nodes, text), asked=f"delete nodes {text}")
-        except (Busy, UnknownName) as error:
+        except (Unreachable, Unauthenticated, Denied):
+            raise  # nothing that one node could do about
+        except SlurmError as error:
             if len(names) > 1:
-                return [each for name in names for each in await self._delete([name])]
-            return names if isinstance(error, Busy) else []
-        return []
+                each = [await self._delete([name]) for name in names]
+                return {name: why for found in each for name, why in found.items()}
+            return {} if isinstance(error, UnknownName) else {names[0]: str(error)}
+        return {}
 
     async def reconfigure(self) -> None:
         """Make Slurm read its configuration anew. Its daemons start themselves over; jobs go on."""

@@ -1,38 +1,28 @@
-"""One read of everything that Slurm has tables of.
+"""One read of everything that Slurm has tables of, and whether its times can be trusted.
 
-Nodes take slurmctld longest even if none changed, because it looks at each; so all the rest is asked for meanwhile, on
-two threads that take about as long. One for each table would be no faster: with nothing to tell, handing a call over to
-a thread costs us as much as the call. And three threads at a time leave one for orders.
+Each table is asked for with the time that slurmctld gave with the last one; «no change» is then to be believed as long
+as its clock only went forward. So every read takes a look at that clock. It comes with a table that is read whole each
+time, that of the reservations: there are few, mostly none, and no call could be cheaper. (When slurmctld started would
+tell a restart, which is the usual reason for another clock, but that comes with all of its configuration, in a call of
+its own; and a clock can be set back without a restart.)
 """
 
-import asyncio
-from collections.abc import Coroutine, Mapping
-from typing import Any, Protocol, TypeVar
+from collections.abc import Collection, Mapping
+from typing import Any, Final, Protocol
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from sunk.slurm.belief import Stale
-from sunk.slurm.records import Job, Node, Partition, Reservation, Table
+from sunk.slurm.records import Job, Node, Partition, Reservation, Table, Tables
 
-A = TypeVar("A")
-B = TypeVar("B")
-
-
-class Others(Struct, frozen=True):
-    """All tables but that of the nodes, and when slurmctld started. None: unchanged."""
-
-    jobs: Table[Job] | None
-    partitions: Table[Partition] | None
-    reservations: Table[Reservation] | None
-    boot: int
+ROUNDING: Final = 2
+"""Seconds: two times of whole seconds, each up to one too early."""
 
 
 class Reader(Protocol):
     """What is asked of Slurm, with the times that came with earlier tables, by name; 0 is long before any change."""
 
-    async def nodes(self, since: int = 0) -> Table[Node] | None: ...
-    async def others(self, since: Mapping[str, int]) -> Others: ...
+    async def everything(self, since: Mapping[str, int]) -> Tables: ...
     async def boot_time(self) -> int: ...
 
 
@@ -44,7 +34,8 @@ class Found(Struct, frozen=True):
     jobs: Table[Job] | None
     partitions: Table[Partition] | None
     reservations: Table[Reservation] | None
-    boot: int
+    clock: int
+    """slurmctld's, in whole seconds."""
 
     @property
     def tables(self) -> tuple[Table[Any] | None, ...]:
@@ -55,24 +46,27 @@ class Found(Struct, frozen=True):
         return all(table is None for table in self.tables)
 
 
-async def read(reader: Reader, since: Mapping[str, int], *, whole: bool) -> Found:
-    """Ask for all tables, each as it changed since the time that came with it; or for all of them, if it is whole."""
-    times: Mapping[str, int] = {} if whole else since
-    nodes, others = await together(reader.nodes(times.get("nodes", 0)), reader.others(times))
-    found = Found(whole, nodes, others.jobs, others.partitions, others.reservations, others.boot)
-    if whole and None in found.tables:
+async def read(
+    reader: Reader, since: Mapping[str, int], *, whole: bool, reservations: Collection[Reservation] = ()
+) -> Found:
+    """Ask for all tables, each as it changed since the time that came with it; or for all of them, if it is whole.
+
+    `reservations` are those that are known.
+    """
+    now = await reader.everything({} if whole else since)
+    if whole and None in (now.nodes, now.jobs, now.partitions):
         raise Stale("slurmctld answered «no change» when asked for everything")
-    # slurmctld may have been started anew in between, and the tables then come from both. Where no table came, what
-    # was known before is still what was so when the read began.
-    return found if found.nothing else replace(found, boot=await reader.boot_time())
+    same = not whole and frozenset(now.reservations.rows) == frozenset(reservations)
+    return Found(
+        whole, now.nodes, now.jobs, now.partitions, None if same else now.reservations, clock=now.reservations.updated
+    )
 
 
-async def together(one: Coroutine[Any, Any, A], other: Coroutine[Any, Any, B]) -> tuple[A, B]:
-    """Await both at once. If one fails, the other is given up before that is told."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            first = group.create_task(one, name="read a part of Slurm")
-            second = group.create_task(other, name="read another part of Slurm")
-    except BaseExceptionGroup as errors:
-        raise errors.exceptions[0] from None
-    return first.result(), second.result()
+def may_hide(found: Found, since: Mapping[str, int], *, passed: float) -> bool:
+    """Whether «no change» may be said by a slurmctld whose clock is behind, though it does not look so.
+
+    A change is kept from us if its time is before that of our table. If the clock was set back that far, then it is now
+    behind what it showed at the last read, `passed` seconds ago, or it was set back by no more than has passed since. So
+    only a table that is not older than that can be meant.
+    """
+    return max(since.values()) >= found.clock - passed - ROUNDING

@@ -205,6 +205,34 @@ class Reservation(Struct, frozen=True, array_like=True, gc=False):
     comment: str
 
 
+class Tables(Struct, frozen=True):
+    """All tables of one read. None: unchanged. Reservations are few and always come: their time is slurmctld's clock."""
+
+    nodes: Table[Node] | None
+    jobs: Table[Job] | None
+    partitions: Table[Partition] | None
+    reservations: Table[Reservation]
+
+
+class Configuration(Struct, frozen=True, array_like=True, gc=False):
+    """What slurmctld runs with, as far as something is decided upon it. Durations are in seconds."""
+
+    boot_time: int
+    version: str
+    cluster: str
+    parameters: tuple[str, ...]
+    """SlurmctldParameters, word by word."""
+    kill_wait: int
+    return_to_service: int
+    slurmd_timeout: int
+    unkillable_step_timeout: int
+
+    def parameter(self, name: str) -> str:
+        """The value of a parameter that is written `name=value`; empty if there is none of that name."""
+        begin = f"{name}="
+        return next((word.removeprefix(begin) for word in self.parameters if word.startswith(begin)), "")
+
+
 class Calls(Struct, frozen=True, array_like=True, gc=False):
     """How often one kind of request, or one user, called, and how many microseconds that took in all."""
 

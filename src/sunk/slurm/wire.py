@@ -11,9 +11,10 @@ from msgspec import Struct, msgpack
 
 from sunk.slurm import description, errors, loading
 from sunk.slurm.description import Description
-from sunk.slurm.records import Allocation, Job, Node, Partition, Reservation, Statistics, Table
+from sunk.slurm.records import Allocation, Configuration, Job, Node, Partition, Reservation, Statistics, Table, Tables
 
 T = TypeVar("T")
+CONDITIONAL: Final = ("nodes", "jobs", "partitions")
 LEAVE: Final = 0xFFFFFFFE
 """NO_VAL: a number that says «leave it as it is»."""
 
@@ -54,8 +55,9 @@ class Wire:
             "allocation": (lib.sunk_allocation, msgpack.Decoder(Allocation)),
         }
         self._statistics = msgpack.Decoder(Statistics)
-        # A job in which nothing is set, to copy. Every call of C, however short, lets go of the interpreter, and on a
-        # busy machine it takes long to have it back: so there is one less for each job, and below none to free nothing.
+        self._configuration = msgpack.Decoder(Configuration)
+        # A job in which nothing is set, to copy. Every call of C, however short, lets go of the interpreter and has to
+        # ask for it again, so there is one less for each job, and below none to free nothing.
         self._blank = self._ffi.new("job_desc_msg_t *")
         lib.slurm_init_job_desc_msg(self._blank)
 
@@ -70,13 +72,17 @@ class Wire:
         read, decoder = self._tables[name]
         return self._decoded(lambda buffer: read(key, buffer), decoder, asked=f"read the {name}")
 
-    def jobs_and_boot(self, since: Mapping[str, int]) -> tuple[Table[Job] | None, int]:
-        return self.table("jobs", since.get("jobs", 0)), self.boot_time()
-
-    def layout(self, since: Mapping[str, int]) -> tuple[Table[Partition] | None, Table[Reservation] | None]:
-        """Read how the nodes are divided."""
-        partitions, reservations = (self.table(name, since.get(name, 0)) for name in ("partitions", "reservations"))
-        return partitions, reservations
+    def everything(self, since: Mapping[str, int]) -> Tables:
+        """Read all tables at once. Those that have not changed are None, but for reservations, which always come."""
+        answers = self._ffi.new("sunk_tables *")
+        for name in CONDITIONAL:
+            getattr(answers, name).since = since.get(name, 0)
+        try:
+            self._lib.sunk_everything(answers)
+            return Tables(**{name: self._answer(name, getattr(answers, name)) for name in Tables.__struct_fields__})
+        finally:
+            for name in Tables.__struct_fields__:
+                self._free(self._ffi.addressof(answers, name, "rows"))
 
     def statistics(self) -> Statistics:
         found = self._decoded(self._lib.sunk_statistics, self._statistics, asked="read the statistics")
@@ -87,6 +93,11 @@ class Wire:
         when = self._ffi.new("int64_t *")
         self._check(self._lib.sunk_boot_time(when), asked="read the configuration")
         return int(when[0])
+
+    def configuration(self) -> Configuration:
+        found = self._decoded(self._lib.sunk_configuration, self._configuration, asked="read the configuration")
+        assert found is not None  # noqa: S101 - nor is this
+        return found
 
     def ping(self) -> bool:
         return self._lib.sunk_ping() == 0
@@ -129,13 +140,18 @@ class Wire:
     def _decoded(self, read: Callable[[Any], int], decoder: msgpack.Decoder[T], *, asked: str) -> T | None:
         buffer = self._ffi.new("sunk_buffer *")
         try:
-            code = read(buffer)
-            if code == errors.NO_CHANGE:
-                return None
-            self._check(code, asked=asked)
-            return decoder.decode(self._ffi.buffer(buffer.data, buffer.size))
+            return self._taken(read(buffer), buffer, decoder, asked=asked)
         finally:
             self._free(buffer)
+
+    def _answer(self, name: str, answer: Any) -> Any:
+        return self._taken(answer.code, answer.rows, self._tables[name][1], asked=f"read the {name}")
+
+    def _taken(self, code: int, buffer: Any, decoder: msgpack.Decoder[T], *, asked: str) -> T | None:
+        if code == errors.NO_CHANGE:
+            return None
+        self._check(code, asked=asked)
+        return decoder.decode(self._ffi.buffer(buffer.data, buffer.size))
 
     def _change(self, send: Callable[[Any], int], change: Change, *, verb: str) -> None:
         message = self._ffi.new("sunk_change *")

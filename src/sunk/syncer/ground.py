@@ -45,6 +45,8 @@ class Manner(Struct, frozen=True):
     """The least time between two rounds of orders, so that many changes share a call."""
     restart_unknown_after: float = 60.0
     """A Pod that is ready for so long, and that Slurm does not know, is started anew."""
+    forget_after: float = 60.0
+    """A record that was ours, and is in no NodeSlice for so long, is deleted."""
 
 
 class Ground(Struct, frozen=True):

@@ -27,6 +27,8 @@ class Spec(Struct, frozen=True, gc=False, rename="camel"):
 class Status(Struct, frozen=True, gc=False, rename="camel"):
     phase: str = ""
     pod_ip: str = field(name="podIP", default="")
+    start_time: datetime | None = None
+    """When the kubelet took it on."""
     conditions: tuple[Condition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
 

@@ -15,6 +15,8 @@ KINDS = ("cpu", "cpu", "spare")
 ALL = "PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP\n"
 VALUES = {"compute": {"nodes": {"cpu": {"affinity": on("cpu")}}}}
 
+SPARE = {"compute": {"nodes": {"spare": {"enabled": True, "definitions": ["cpu"], "affinity": on("spare")}}}}
+
 
 @pytest.fixture(autouse=True)
 def job(slurm: Release) -> Iterator[str]:
@@ -43,7 +45,9 @@ def test_a_new_configuration_comes_into_force_in_the_pods_there_are(slurm: Relea
     slurm.ready()
     assert "MessageTimeout          = 33" in slurm("scontrol", "show", "config")
     assert slurm("srun", "-p", "quick", "echo", "here").strip() == "here"
-    assert slurm("sinfo", "--noheader", "-p", "quick", "-o", "%l %D").split() == ["5:00", "2"]
+    # Without those that are down: other tests leave nodes behind that only Slurm still knows.
+    up = ("-t", "idle,mixed,allocated")
+    assert slurm("sinfo", "--noheader", "-p", "quick", *up, "-o", "%l %D").split() == ["5:00", "2"]
     status = slurm.object()["status"]
     assert status["configWanted"] == status["configApplied"]
     assert everything(slurm) == before
@@ -51,11 +55,35 @@ def test_a_new_configuration_comes_into_force_in_the_pods_there_are(slurm: Relea
 
 def test_nodes_are_added_beside_a_running_job(slurm: Release) -> None:
     before = everything(slurm)
-    slurm.install({"compute": {"nodes": {"spare": {"enabled": True, "definitions": ["cpu"], "affinity": on("spare")}}}})
+    slurm.install(SPARE)
     slurm.ready()
     assert slurm("srun", "-p", "spare", "hostname").startswith("slurm-spare-")
     assert set(before) < set(everything(slurm))
     slurm.drop("spare")
+
+
+def test_a_definition_that_is_taken_out_waits_for_its_jobs_unless_a_person_forces_it(slurm: Release) -> None:
+    before = everything(slurm)
+    slurm.install(SPARE)
+    slurm.ready()
+    running = slurm.submit("sleep 600", "-p", "spare")
+    slurm.runs(running)
+    all_ = everything(slurm)
+
+    slurm.install()
+    slurm.ready()
+    told = slurm.condition("NodeSetsAvailable")["message"]
+    assert "the nodes of slurm-spare leave when their jobs have ended" in told
+    assert slurm.job(running) == "RUNNING"
+    assert everything(slurm) == all_
+
+    slurm.drop("spare")
+    slurm.kubectl("wait", "--for=delete", "nodeset/slurm-spare", "--timeout=90s")
+    assert everything(slurm) == before
+    # It was killed there, and waits for a node that will not come.
+    eventually(lambda: (slurm.job(running), slurm.job(running, "Restarts")) == ("PENDING", "1"), seconds=SOON)
+    slurm("scancel", running)
+    eventually(lambda: not slurm("sinfo", "--noheader", "-p", "spare"), seconds=SOON)
 
 
 def test_a_partition_stays_until_no_job_names_it(slurm: Release) -> None:
@@ -161,6 +189,14 @@ def test_a_database_that_refuses_the_password_does_not_take_the_place_of_the_one
     assert_refused(slurm, Mistake({}, "accounting.external", "Access denied for user 'slurm'"))
     assert everything(slurm) == before
     slurm.kubectl("delete", "secret", "wrong")
+
+
+def test_an_image_that_is_not_there_does_not_take_the_place_of_the_one_that_is(slurm: Release) -> None:
+    before = everything(slurm)
+    slurm.install({"controller": {"image": {"tag": "nowhere", "pullPolicy": "Never"}}})
+    eventually(lambda: "ErrImageNeverPull" in slurm.condition("ConfigApplied")["message"])
+    assert slurm.condition("ConfigApplied")["reason"] == "Trying"
+    assert everything(slurm) == before
 
 
 def test_a_definition_that_no_node_satisfies_is_told_and_the_others_stay(slurm: Release) -> None:

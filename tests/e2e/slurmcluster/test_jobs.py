@@ -44,7 +44,11 @@ def test_a_job_runs_on_the_nodes_of_three_definitions(slurm: Release) -> None:
     assert re.search(r"slurmcluster\S*/slurm +True +3 +3 ", listed)
     told = slurm.kubectl("logs", "-l", "app.kubernetes.io/name=slurmctld", "-c", "slurmctld", "--tail=-1")
     assert "Running as primary controller" in told
-    assert "3 members are well, 0 not" in slurm.status()
+    version = slurm("scontrol", "--version").split()[1]
+    assert slurm.object()["status"]["slurmVersion"] == version
+    shown = slurm.status()
+    assert f"Slurm {version}" in shown
+    assert "3 members are well, 0 not" in shown
 
 
 @pytest.mark.full
@@ -150,7 +154,8 @@ def test_other_work_takes_most_of_a_node_beside_an_idle_slurmd(slurm: Release, n
 
 @pytest.mark.full
 def test_jobs_outlive_a_new_slurmctld(slurm: Release) -> None:
-    running = slurm.submit("sleep 40; true", "-N3")
+    # It ends when it is told to, however long the rest takes.
+    running = slurm.submit("trap 'exit 0' USR1; while sleep 1; do :; done", "-N3")
     slurm.runs(running)
     waiting = slurm.submit("true", f"--dependency=afterok:{running}")
 
@@ -163,6 +168,8 @@ def test_jobs_outlive_a_new_slurmctld(slurm: Release) -> None:
     renewed("delete", "pod", "-l", "app.kubernetes.io/name=slurmctld")
     assert slurm.job(running) == "RUNNING"
     renewed("rollout", "restart", "deployment", "slurm-controller")
+    assert slurm.job(running) == "RUNNING"
+    slurm("scancel", "--batch", "--signal=USR1", running)
     slurm.ends(running)
     slurm.ends(waiting)
     assert slurm.job(running, "Restarts") == "0"

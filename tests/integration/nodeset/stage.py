@@ -28,7 +28,8 @@ from sunk.model.nodeslice import Entry
 from sunk.objects.members import NODESETS, NODESLICES, NodeSet, NodeSlice
 from sunk.operator.nodeset.batches import together
 from sunk.operator.nodeset.controller import nodesets
-from sunk.service.part import Setting
+from sunk.service.part import Build, Setting
+from sunk.service.process import named
 
 PATIENCE = 30.0
 KUBERNETES = "node.kubernetes.io/"
@@ -56,10 +57,13 @@ async def eventually(read: Callable[[], Awaitable[T]], holds: Callable[[T], bool
 
 
 class Operator:
-    """The operator's part for NodeSets in one namespace. `writes` is what it has sent and got done."""
+    """The operator's part for NodeSets, or other parts, in one namespace. `writes` is what it has sent and got done."""
 
-    def __init__(self, kube: Kube, *, namespaces: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, kube: Kube, *, namespaces: tuple[str, ...] = (), builds: tuple[Build, ...] = (nodesets,)
+    ) -> None:
         self._kube = kube
+        self._builds = builds
         self._namespaces = namespaces or (kube.namespace,)
         self._task: asyncio.Task[None] | None = None
         self.leads = True
@@ -95,9 +99,9 @@ class Operator:
         ):
             may_write = lambda: self.leads  # noqa: E731 - it is one
             setting = Setting(client, recorder, may_write, namespaces=self._namespaces, workers=4)
-            part = nodesets(setting)
-            follows = {f"follow {number}": one.run() for number, one in enumerate(part.follows)}
-            controls = {f"control {number}": one.run() for number, one in enumerate(part.controllers)}
+            parts = [build(setting) for build in self._builds]
+            follows = {f"follow {name}": one.run() for name, one in named(parts).items()}
+            controls = {f"control {one.name}": one.run() for part in parts for one in part.controllers}
             async with running(follows | controls):
                 await asyncio.Event().wait()
 

@@ -29,10 +29,11 @@ from sunk.local.cluster import Cluster
 from sunk.local.fakekubelet import FLEET, fake_kubelet
 from sunk.model import names
 from sunk.objects.members import NODESETS, NODESLICES
+from sunk.operator.fleet import by_node
 from sunk.operator.nodeset import absence, controller, healing
 from sunk.operator.nodeset.census import Census
 from sunk.operator.nodeset.claims import claim_of
-from sunk.operator.nodeset.controller import by_claim, by_member, by_node, by_owner
+from sunk.operator.nodeset.controller import by_member, by_owner
 from sunk.operator.nodeset.moulds import Moulds
 from sunk.operator.nodeset.plan import plan
 from sunk.operator.nodeset.slices import shards, spread
@@ -233,7 +234,7 @@ class Auditor:
     def __init__(self, stage: Stage, recorder: Recorder) -> None:
         self._stage = stage
         setting = Setting(stage.client, recorder, lambda: False, namespaces=(stage.namespace,))
-        self._nodes = Collection(stage.client, NODES, indexes={"claim": by_claim})
+        self._nodes = Collection(stage.client, NODES)
         self._pods = Collection(stage.client, PODS, indexes={"node": by_node, "owner": by_owner})
         self._sets = Scoped(setting, NODESETS, indexes={"uid": lambda one: (one.metadata.uid,)})
         self._slices = Scoped(setting, NODESLICES, indexes={"owner": by_owner, "node": by_member})

@@ -18,6 +18,7 @@ from sunk.model.nodeslice import Entry
 from sunk.objects.members import NODESLICES
 from sunk.operator.nodeset.claims import claim, claim_of
 from sunk.operator.nodeset.ledger import Ledger
+from sunk.operator.nodeset.slices import shards, spread
 from sunk.service.part import Setting
 from sunk.service.scoped import Scoped
 
@@ -75,8 +76,9 @@ async def test_slices_are_not_written_upon_an_old_view(stage: Stage, operator: O
         await stage.release()
         patch = Merge({"spec": {"entries": []}})
         await slices.collections[0].patch(old[0].key, patch)
+        back = spread(shards(old), [Entry(name="gpu-000-001", node=stage.nodes[0])])
         with pytest.raises(Conflict):
-            await Ledger(slices).write(made, old, [Entry(name="gpu-000-001", node=stage.nodes[0])])
+            await Ledger(slices).write(made, old, back)
     assert await stage.entries() == {}
 
 

@@ -10,7 +10,7 @@ from sunk.kube.client import Deletion
 from sunk.kube.tasks import running
 from sunk.objects.members import NODESLICES
 from sunk.operator.nodeset.batches import together
-from sunk.operator.nodeset.slices import spread
+from sunk.operator.nodeset.slices import added, spread
 
 SIZE = 100
 
@@ -18,8 +18,9 @@ SIZE = 100
 async def test_a_member_that_moves_to_another_slice_is_never_missing(
     kube: Kube, staging: Staging, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert spread.__kwdefaults__ is not None
-    monkeypatch.setitem(spread.__kwdefaults__, "size", 4)
+    for rule in (spread, added):
+        assert rule.__kwdefaults__ is not None
+        monkeypatch.setitem(rule.__kwdefaults__, "size", 4)
     await moved(kube, staging, size=4, more=2, left=3)
 
 

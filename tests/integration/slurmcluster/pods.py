@@ -6,6 +6,7 @@ So what is tried is the very command, environment, user and files that a Pod wou
 import os
 import re
 import secrets
+import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,7 @@ from sunk.operator.slurmcluster.objects import objects
 from sunk.operator.slurmcluster.view import Cluster
 
 ENTRYPOINTS = {"mysql": "/serve"}
+NOTHING: Mapping[str, Path] = {}
 VARIABLE = re.compile(r"\$\((\w+)\)")
 
 
@@ -39,6 +41,16 @@ class Folder(File, frozen=True):
         path.chmod(0o2777)
 
 
+class Left(File, frozen=True):
+    """A folder as another box has left it, as a claim is when its Pod is gone."""
+
+    source: Path = Path()
+
+    def write(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["cp", "--archive", str(self.source), str(path)], check=True)
+
+
 class World(msgspec.Struct, frozen=True):
     """A cluster, and where its Pods run: images by the name of the container, a network, a folder."""
 
@@ -50,8 +62,11 @@ class World(msgspec.Struct, frozen=True):
     """Of ConfigMaps and Secrets, by name."""
 
     @contextmanager
-    def run(self, name: str, *, as_pod: str = "", **fields: str) -> Iterator[Box]:
-        """Run the Pod of a workload. `fields` are what Kubernetes would fill in from the Node."""
+    def run(self, name: str, *, as_pod: str = "", left: Mapping[str, Path] = NOTHING, **fields: str) -> Iterator[Box]:
+        """Run the Pod of a workload. `fields` are what Kubernetes would fill in from the Node.
+
+        `left` are folders of a Pod before this one, by where they lie in both.
+        """
         workload = self._workload(name)
         spec = workload["spec"]["template"]["spec"]
         container = spec["containers"][0]
@@ -60,13 +75,15 @@ class World(msgspec.Struct, frozen=True):
         variables = {
             each["name"]: each.get("value") or _field(each, pod=pod, fields=fields) for each in container["env"]
         }
+        kept = {place: Left("", source=source) for place, source in left.items()}
         plan = Plan(
             image=self.images[container["name"]],
-            folder=self.folder / pod,
+            # Under the same name, where the last one has been.
+            folder=self.folder / (f"{pod}-{secrets.token_hex(4)}" if left else pod),
             network=self.network,
             name=pod,
             user=user,
-            files=self._files(spec, container) | {"etc/hosts": self._hosts(pod)},
+            files=self._files(spec, container) | {"etc/hosts": self._hosts(pod)} | kept,
         )
         with box(
             plan, "env", *(f"{key}={value}" for key, value in variables.items()), *_command(container, variables)

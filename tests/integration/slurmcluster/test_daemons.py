@@ -1,6 +1,7 @@
 """What is built from a SlurmCluster, run by the real daemons of the shipped images."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -251,18 +252,63 @@ def test_a_program_reaches_slurm_by_rest_with_a_token(world: Make) -> None:
         assert '"pinged": "UP"' in rest.run(*asked)
 
 
-def test_accounting_works_from_the_defaults_on(world: Make, version: str) -> None:
+@contextmanager
+def accounting(world: Make, version: str) -> Iterator[World]:
+    """A database and slurmdbd that run, as the defaults have them."""
     it = world({}, mysql=images.root_file_system("mariadb", slurm=version))
-    with (
-        it.run("slurm-mysql", as_pod="slurm-mysql-0") as database,
-        it.run("slurm-accounting") as accounting,
-        it.run("slurm-controller") as controller,
-    ):
+    with it.run("slurm-mysql", as_pod="slurm-mysql-0") as database, it.run("slurm-accounting") as daemon:
         probe = it.probe("slurm-mysql")
         wait_for(lambda: succeeds(database, *probe, user=DATABASE_USER), what="the database", patience=60)
-        wait_for(lambda: "slurmdbd version" in accounting.said(), what=f"slurmdbd: {accounting.said()}", patience=60)
+        wait_for(lambda: "slurmdbd version" in daemon.said(), what=f"slurmdbd: {daemon.said()}", patience=60)
+        yield it
+
+
+def test_accounting_works_from_the_defaults_on(world: Make, version: str) -> None:
+    with accounting(world, version) as it, it.run("slurm-controller") as controller:
         primary(controller)
         slurm(controller, "sacctmgr", "-i", "add", "account", "lab")
         assert "lab" in slurm(controller, "sacctmgr", "-n", "-P", "show", "account", "format=account").split()
         assert slurm(controller, "sacctmgr", "-n", "-P", "show", "cluster", "format=cluster") == "slurm"
         assert config(controller)["AccountingStorageEnforce"] == "associations,limits,qos"
+
+
+STATE = "var/spool/slurmctld"
+
+
+@pytest.mark.full
+def test_a_slurmctld_that_was_killed_in_its_first_minutes_starts_again_with_its_jobs(world: Make, version: str) -> None:
+    with accounting(world, version) as it:
+        with it.run("slurm-controller") as first:
+            primary(first)
+            number = first.run("sbatch", "--parsable", "--hold", "--chdir=/", "--wrap=true")
+            left = first.files / STATE
+            wait_for((left / "job_state").exists, what="the job on the disk")
+        assert not (left / "assoc_usage").exists()
+
+        with it.run("slurm-controller", left={STATE: left}) as second:
+            primary(second)
+            assert "starting without it" in second.said()
+            assert slurm(second, "squeue", "--noheader", "--format=%i") == number
+            second.stop()
+            saved = second.files / STATE
+        assert (saved / "assoc_usage").exists()
+
+
+@pytest.mark.full
+def test_accounting_can_be_switched_on_later_and_jobs_stay(world: Make, version: str) -> None:
+    with world(OFF).run("slurm-controller") as first:
+        primary(first)
+        number = first.run("sbatch", "--parsable", "--hold", "--chdir=/", "--wrap=true")
+        first.stop()
+        left = first.files / STATE
+
+    with accounting(world, version) as it:
+        with it.run("slurm-controller", left={STATE: left}) as second:
+            primary(second)
+            assert slurm(second, "squeue", "--noheader", "--format=%i") == number
+            second.stop()
+            left = second.files / STATE
+        with it.run("slurm-controller", left={STATE: left}) as third:
+            primary(third)
+            assert "taking the number" not in third.said()
+            assert slurm(third, "squeue", "--noheader", "--format=%i") == number

@@ -31,8 +31,14 @@ class Sent:
 
     async def ended(self, phase: str, *, words: str = "", at: str = LONG_AGO) -> None:
         over = {"exitCode": 0 if phase == "Succeeded" else 1, "message": words, "finishedAt": at}
+        await self._said(phase, {"terminated": over})
+
+    async def waits(self, reason: str, message: str) -> None:
+        await self._said("Pending", {"waiting": {"reason": reason, "message": message}})
+
+    async def _said(self, phase: str, state: dict[str, Any]) -> None:
         container = {"name": "slurm", "image": "", "imageID": "", "restartCount": 0, "ready": False}
-        told = {"phase": phase, "containerStatuses": [container | {"state": {"terminated": over}}]}
+        told = {"phase": phase, "containerStatuses": [container | {"state": state}]}
         await self._pods.patch(self.key, Merge({"status": told}), status=True)
 
     @property
@@ -49,6 +55,15 @@ async def sent(kube: Kube) -> AsyncIterator[Sent]:
         made = Sent(kube, pods)
         assert await made.errands.ask(made.body) == Answer(done=False)
         yield made
+
+
+async def test_one_that_cannot_begin_says_why(kube: Kube) -> None:
+    async with sent(kube) as one:
+        assert await one.errands.ask(one.body) == Answer(done=False)
+        await one.waits("ContainerCreating", "")
+        assert await one.errands.ask(one.body) == Answer(done=False)
+        await one.waits("ErrImagePull", "there is no such image")
+        assert await one.errands.ask(one.body) == Answer(done=False, words="ErrImagePull: there is no such image")
 
 
 async def test_an_answer_stands_for_as_long_as_it_is_wanted(kube: Kube) -> None:

@@ -8,9 +8,10 @@ from tests.unit.slurm.blank import blank
 
 from sunk.slurm.errors import Unreachable
 from sunk.slurm.mirror import Mirror
-from sunk.slurm.reading import Others
-from sunk.slurm.records import Job, Node, Table
+from sunk.slurm.records import Job, Node, Reservation, Table, Tables
 
+Row = Node | Job | Reservation
+TABLES = {Node: "nodes", Job: "jobs", Reservation: "reservations"}
 RUNNING, COMPLETED = 1, 3
 
 
@@ -22,6 +23,10 @@ def job(number: int, *, state: int = RUNNING) -> Job:
     return blank(Job, id=number, state_bits=state)
 
 
+def reservation(name: str) -> Reservation:
+    return blank(Reservation, name=name)
+
+
 def now() -> float:
     return asyncio.get_running_loop().time()
 
@@ -29,12 +34,14 @@ def now() -> float:
 class Server:
     """What a slurmctld answers, by a script: tables with the second of their last change, and nothing else."""
 
-    def __init__(self, *rows: Node | Job) -> None:
+    def __init__(self, *rows: Row) -> None:
         self.offset = 1000
         self.boot = 1
         self.away: Exception | None = None
         self.delay = 0.01
         self.asked: list[tuple[str, int]] = []
+        self.boots = 0
+        """How often the time of its start was asked for."""
         self.meanwhile: Callable[[], None] | None = None
         """Done once, in the middle of the next read: when nodes have been read and jobs have not."""
         self._tables: dict[str, dict[Any, Any]] = {"nodes": {}, "jobs": {}, "partitions": {}, "reservations": {}}
@@ -49,9 +56,9 @@ class Server:
     def now(self) -> dict[str, dict[Any, Any]]:
         return {name: dict(rows) for name, rows in self._tables.items()}
 
-    def put(self, *rows: Node | Job) -> None:
+    def put(self, *rows: Row) -> None:
         for row in rows:
-            table, key = ("nodes", row.name) if isinstance(row, Node) else ("jobs", row.id)
+            table, key = TABLES[type(row)], row.id if isinstance(row, Job) else row.name
             self._tables[table][key] = row
             self._changed[table] = self.clock
 
@@ -60,6 +67,10 @@ class Server:
             table = "nodes" if isinstance(key, str) else "jobs"
             if self._tables[table].pop(key, None) is not None:
                 self._changed[table] = self.clock
+
+    def drop_reservation(self, name: str) -> None:
+        del self._tables["reservations"][name]
+        self._changed["reservations"] = self.clock
 
     def restart(self, *, offset: int = 1000) -> None:
         self.boot += 1
@@ -82,16 +93,18 @@ class Server:
         await asyncio.sleep(self.delay / 2)
         return None if unchanged else found
 
-    async def nodes(self, since: int = 0) -> Table[Node] | None:
-        return await self._answer("nodes", since)
-
-    async def others(self, since: Mapping[str, int]) -> Others:
-        jobs, partitions, reservations = [
-            await self._answer(name, since.get(name, 0)) for name in ("jobs", "partitions", "reservations")
-        ]
-        return Others(jobs, partitions, reservations, boot=await self.boot_time())
+    async def everything(self, since: Mapping[str, int]) -> Tables:
+        nodes = asyncio.create_task(self._answer("nodes", since.get("nodes", 0)))
+        try:
+            jobs, partitions = [await self._answer(name, since.get(name, 0)) for name in ("jobs", "partitions")]
+            reservations = await self._answer("reservations", 0)
+            assert reservations is not None
+            return Tables(await nodes, jobs, partitions, reservations)
+        finally:
+            nodes.cancel()
 
     async def boot_time(self) -> int:
+        self.boots += 1
         await asyncio.sleep(self.delay)
         if self.away is not None:
             raise self.away

@@ -118,3 +118,24 @@ def test_without_the_image_the_way_to_libslurm_is_told(monkeypatch: pytest.Monke
     (tmp_path / "slurm.conf").touch()
     with pytest.raises(Refusal, match="runs in the image sunk"):
         loading.load()
+
+
+async def test_what_a_call_raises_is_raised_where_it_is_awaited(wire: Stuck) -> None:
+    def broken() -> int:
+        raise ZeroDivisionError("on a thread")
+
+    with pytest.raises(ZeroDivisionError, match="on a thread"):
+        await library(wire).call(broken, asked="divide")
+
+
+def test_an_answer_that_comes_when_the_loop_is_gone_is_nobodys_and_the_thread_goes_on(wire: Stuck) -> None:
+    asked = library(wire)
+
+    async def leave() -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(asked.boot_time(), 0.02)
+
+    for _ in range(2):  # as many as there are threads
+        asyncio.run(leave())
+    wire.go.set()
+    assert asyncio.run(asked.boot_time()) == 7

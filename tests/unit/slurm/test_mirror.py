@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from tests.unit.slurm.scripted import Server, job, node, now, told, view
+from tests.unit.slurm.scripted import Server, job, node, now, reservation, told, view
 
 from sunk.slurm.belief import Known, Unknown
 from sunk.slurm.mirror import Mirror, Pace
@@ -77,22 +77,79 @@ async def test_many_quiet_reads_cost_the_server_only_one_whole_table_in_half_a_m
     assert counts.unchanged >= counts.reads - 2
 
 
-async def test_a_clock_that_is_set_back_hides_a_change_for_half_a_minute_at_most_and_from_a_whole_read_never() -> None:
+async def test_while_nothing_happens_only_tables_are_asked_for() -> None:
+    server = Server(node("a"))
+    mirror = Mirror(server)
+    async with mirror.running():
+        await asyncio.sleep(8)
+        before = server.boots
+        reads = len(server.reads())
+        await asyncio.sleep(20)
+        assert len(server.reads()) > reads + 15
+        assert server.boots == before
+
+
+async def test_a_clock_that_is_set_back_hides_nothing() -> None:
     server = Server(node("a"))
     mirror = Mirror(server)
     async with mirror.running():
         await mirror.read_after()
-        await asyncio.sleep(10)
-        server.offset -= 600
-        server.put(node("a", reason="seen late"))
+        for back in (600, 60, 2):
+            await asyncio.sleep(10)
+            server.offset -= back
+            server.put(node("a", reason=f"after {back}"))
+            await mirror.read_after()
+            assert view(mirror) == server.now
+        assert mirror.statistics().counts.restarts == 0
+
+
+@pytest.mark.parametrize("back", [0, 1, 2])
+async def test_a_restart_is_seen_though_its_clock_is_back_by_no_more_than_has_passed(back: int) -> None:
+    for hundredths in range(0, 300, 5):
+        server = Server(node("a"))
+        mirror = Mirror(server, pace=Pace(quickest=1.0))
+        async with mirror.running():
+            await mirror.read_after()  # whole, so that no table is older than another and gives it away
+            await asyncio.sleep(hundredths / 100)
+            server.restart(offset=1000 - back)
+            server.put(node("a", reason="after"))
+            await asyncio.sleep(2)
+            assert view(mirror) == server.now
+            assert mirror.statistics().counts.restarts == 1
+
+
+async def test_a_clock_that_is_back_by_no_more_than_has_passed_hides_a_change_for_half_a_minute_at_most() -> None:
+    for hundredths in range(0, 300, 10):
+        server = Server(node("a"))
+        mirror = Mirror(server, pace=Pace(quickest=1.0))
+        async with mirror.running():
+            await mirror.read_after()
+            await asyncio.sleep(hundredths / 100)
+            server.offset -= 1
+            server.put(node("a", reason="late"))
+            await asyncio.sleep(31)
+            assert view(mirror) == server.now
+            server.offset -= 1
+            server.put(node("a", reason="at once"))
+            await mirror.read_after(whole=True)
+            assert view(mirror) == server.now
+
+
+async def test_reservations_are_told_when_they_come_and_go_and_are_otherwise_no_change() -> None:
+    server = Server(node("a"))
+    mirror = Mirror(server)
+    heard: list[str] = []
+    mirror.reservations.subscribe(lambda name, *_: heard.append(name))
+    async with mirror.running():
+        server.put(reservation("a"), reservation("b"))
         await mirror.read_after()
-        assert mirror.nodes.get("a") == node("a")
-        await asyncio.sleep(30)
-        assert mirror.nodes.get("a") == node("a", reason="seen late")
-        server.offset -= 300
-        server.put(node("a", reason="seen at once"))
-        await mirror.read_after(whole=True)
-        assert mirror.nodes.get("a") == node("a", reason="seen at once")
+        await asyncio.sleep(20)
+        assert heard == ["a", "b"]
+        assert mirror.statistics().counts.unchanged == mirror.statistics().counts.reads - 1
+        server.drop_reservation("a")
+        await mirror.read_after()
+        assert heard == ["a", "b", "a"]
+        assert view(mirror) == server.now
 
 
 async def test_a_restart_in_the_middle_of_a_read_begins_it_anew() -> None:

@@ -11,6 +11,7 @@ from sunk.model.schema.vocabulary import DnsLabel, Opaque, Quantity, rule
 Containers = Annotated[tuple[Opaque, ...], Meta(max_length=32)]
 Volumes = Annotated[tuple[Opaque, ...], Meta(max_length=128)]
 Port = Annotated[int, Meta(ge=1, le=65535)]
+Moment = Annotated[float, Meta(ge=0, le=86_400)]
 
 
 class SecurityContext(Struct, frozen=True, gc=False, rename="camel"):
@@ -151,10 +152,25 @@ class HooksApi(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class SyncerSettings(Struct, frozen=True, gc=False, rename="camel"):
-    """How it behaves."""
+    """How it behaves. Times are in seconds."""
 
     slurm_node_clean_up: bool = True
     """Delete Slurm's record of nodes that have left."""
+    not_ready_after: Moment = 5.0
+    """A Pod that is not ready for so long drains its node."""
+    wave_share: Annotated[float, Meta(ge=0, le=1)] = 0.2
+    """If more than this share of the Pods stop being ready together, they wait for `waveDelay` instead."""
+    wave_delay: Moment = 60.0
+    clock_skew: Moment = 5.0
+    """How far the clocks of Slurm and Kubernetes may be apart."""
+    calm: Moment = 5.0
+    """After an undrain a node does not respond for a moment; so long that is not told."""
+    gather: Moment = 0.2
+    """The least time between two rounds of orders, so that many changes share a call."""
+    restart_unknown_after: Moment = 60.0
+    """A Pod that is ready, and unknown to Slurm for so long, is started anew."""
+    forget_after: Moment = 60.0
+    """A record that was ours, and is in no NodeSlice for so long, is deleted."""
 
 
 class SyncerConfig(Struct, frozen=True, gc=False):
@@ -162,9 +178,11 @@ class SyncerConfig(Struct, frozen=True, gc=False):
 
 
 class Syncer(Struct, frozen=True, gc=False, rename="camel"):
-    """Keeps Slurm and Kubernetes in step. Comes with a later part."""
+    """Keeps Slurm and Kubernetes in step. Without it no drain, no removal and no change of configuration goes through."""
 
     enabled: bool = True
+    replicas: Annotated[int, Meta(ge=0, le=10)] = 1
+    """One leads, the others stand by."""
     image: Image = Image()
     resources: Resources = field(default_factory=_small)
     config: SyncerConfig = SyncerConfig()

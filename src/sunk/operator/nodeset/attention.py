@@ -1,8 +1,8 @@
 """Which NodeSets want a look when a Node or a foreign Pod changes.
 
 A kubelet writes to its Node every few minutes, and Pods come and go all the time. Hardly any of it concerns a NodeSet,
-and a look costs a walk over all Nodes; so only what a decision depends on counts as a change. A Node that has an owner
-concerns that one alone, since nobody else could take it.
+and each look costs something; so only what a decision depends on counts as a change. A Node that has an owner concerns
+that one alone, since nobody else could take it.
 """
 
 from collections.abc import Callable

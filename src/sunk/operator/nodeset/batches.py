@@ -36,6 +36,9 @@ async def together(items: Sequence[T], act: Callable[[T], Awaitable[object]], *,
             except Exception as error:  # noqa: BLE001 - it is given to the caller
                 trouble.append(error)
 
+    if len(items) == 1:  # at once, and not after whatever else is to begin now
+        await hand()
+        return trouble
     async with asyncio.TaskGroup() as group:
         for number in range(min(most, len(items))):
             group.create_task(hand(), name=f"{getattr(act, '__name__', 'act')}: hand {number}")

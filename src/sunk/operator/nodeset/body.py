@@ -1,5 +1,7 @@
 """The Pod of a member: the template, pinned to its Node and made to stay there."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from msgspec import Raw, json
@@ -20,6 +22,7 @@ TOLERATIONS: Final = (
 """Without limit, as DaemonSets have them: a kubelet that is silent for ten minutes must not cost a job of a week.
 
 They stand first: the first toleration that matches a taint says how long the Pod stays."""
+_UNMARKED: Final[Mapping[str, str]] = MappingProxyType({})
 SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 
 
@@ -34,7 +37,10 @@ class Mould:
         self._owner = owner
         self._revision = revision
 
-    def pod(self, name: str, *, node: str, features: tuple[str, ...] = ()) -> dict[str, Any]:
+    def pod(
+        self, name: str, *, node: str, features: tuple[str, ...] = (), marks: Mapping[str, str] = _UNMARKED
+    ) -> dict[str, Any]:
+        """The whole Pod. `marks` are annotations that it has because of its Node."""
         return {
             "apiVersion": "v1",
             "kind": "Pod",
@@ -42,7 +48,7 @@ class Mould:
                 "name": name,
                 "namespace": self._owner.metadata.namespace,
                 "labels": self._labels(),
-                "annotations": self._annotations(node, features),
+                "annotations": self._annotations(node, features) | dict(marks),
                 "ownerReferences": [owned_by(self._owner)],
             },
             "spec": self._spec

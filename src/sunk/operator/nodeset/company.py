@@ -8,11 +8,13 @@ and knows its answers. So a decision takes as long as what it is about, and not 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from itertools import chain
+from operator import is_
 
+from sunk.operator.nodeset.difference import Difference
 from sunk.operator.nodeset.member import Member
 
 
-class Group(tuple[Member, ...]):
+class Group(tuple[Member, ...]):  # noqa: SLOT001 - what it knows has to stand somewhere
     """Some members, mostly those of one slice. What is said of them is worked out once."""
 
     @cached_property
@@ -51,14 +53,17 @@ class Group(tuple[Member, ...]):
         return frozenset(one.revision for one in self if one.pod is not None)
 
 
-class Company(tuple[Member, ...]):
+class Company(tuple[Member, ...]):  # noqa: SLOT001 - as above
     """All members, as one sequence."""
 
     groups: tuple[Group, ...]
 
     @classmethod
-    def of(cls, groups: Iterable[Group]) -> "Company":
+    def of(cls, groups: Iterable[Group], *, before: "Company | None" = None) -> "Company":
+        """Put groups together; where they are the same as `before`, that is given out again, and all it knows."""
         parts = tuple(group for group in groups if group)
+        if before is not None and len(parts) == len(before.groups) and all(map(is_, parts, before.groups)):
+            return before
         found = cls(chain.from_iterable(parts))
         found.groups = parts
         return found
@@ -86,6 +91,14 @@ class Company(tuple[Member, ...]):
     @cached_property
     def lacking(self) -> int:
         return sum(group.lacking for group in self.groups)
+
+    @cached_property
+    def _without_place(self) -> Difference:
+        return Difference()
+
+    def without_place(self, nodes: frozenset[str]) -> frozenset[str]:
+        """Those of the Nodes that are no member's."""
+        return self._without_place.between(nodes, self.nodes)
 
     def not_of(self, revision: str) -> tuple[Member, ...]:
         """Those that have a Pod of another template."""

@@ -17,14 +17,13 @@ from typing import Any, Final
 
 from sunk.kube.collection import Collection
 from sunk.kube.controller import Controller, Effort, Requeue, Source, itself, owner
-from sunk.kube.core import NODES, PODS, Node, Pod
 from sunk.kube.resource import Key, Record
 from sunk.model import names
 from sunk.model.nodeset import NODESET
-from sunk.objects.members import NODESETS, NODESLICES, REVISIONS, NodeSet, NodeSlice, owner_uid
+from sunk.objects.members import NODESLICES, REVISIONS, NodeSet, NodeSlice, owner_uid
+from sunk.operator.fleet import fleet
 from sunk.operator.nodeset.attention import Attention
 from sunk.operator.nodeset.census import Census
-from sunk.operator.nodeset.claims import marked_by
 from sunk.operator.nodeset.deeds import Deeds
 from sunk.operator.nodeset.moulds import Moulds
 from sunk.operator.nodeset.plan import plan
@@ -43,9 +42,8 @@ _OURS: Final = f"{names.MANAGED_BY}=sunk"
 
 def nodesets(setting: Setting) -> Part:
     """Build the part of the operator that looks after NodeSets."""
-    nodes: Collection[Node] = Collection(setting.client, NODES, indexes={"claim": by_claim})
-    pods: Collection[Pod] = Collection(setting.client, PODS, indexes={"node": by_node, "owner": by_owner})
-    sets = Scoped(setting, NODESETS, indexes={"uid": lambda record: (record.metadata.uid,)})
+    shared = setting.once(fleet)
+    nodes, pods, sets = shared.nodes, shared.pods, shared.sets
     slices = Scoped(setting, NODESLICES, indexes={"owner": by_owner, "node": by_member})
     revisions = Scoped(setting, REVISIONS, labels=_OURS, indexes={"owner": by_owner})
     census = Census(sets=sets, slices=slices, nodes=nodes, pods=pods)
@@ -102,15 +100,6 @@ class Keeper:
 
 def _is_same(one: NodeSet, other: NodeSet | None) -> bool:
     return other is not None and one.metadata.resource_version == other.metadata.resource_version
-
-
-def by_claim(node: Node) -> tuple[str, ...]:
-    found = marked_by(node)
-    return (found,) if found else ()
-
-
-def by_node(pod: Pod) -> tuple[str, ...]:
-    return (pod.spec.node_name,) if pod.spec.node_name else ()
 
 
 def by_member(one: NodeSlice) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from sunk.objects.members import NodeSet, owner_uid
 from sunk.operator.nodeset.batches import growing, together
 from sunk.operator.nodeset.body import Mould
 from sunk.operator.nodeset.upkeep import Description, Mark
+from sunk.operator.pod.plan import at_birth
 
 log = logging.getLogger(__name__)
 
@@ -46,8 +47,9 @@ class Crew:
             key = Key(owner.metadata.namespace, entry.name)
             node = self._nodes.store.get(Key("", entry.node))
             found = features(owner.spec.features, node.metadata.labels if node else {})
+            marks = at_birth(node, namespace=key.namespace, cluster=owner.spec.cluster)
             try:
-                await self._pods.create(key, mould.pod(entry.name, node=entry.node, features=found))
+                await self._pods.create(key, mould.pod(entry.name, node=entry.node, features=found, marks=marks))
             except AlreadyExists:
                 if not self._is_ours(owner, key):
                     told = f"Pod {key} has the name that a node needs and is not of this NodeSet: delete it"

@@ -1,6 +1,6 @@
 """Carry out what was decided about a NodeSet, in the order that `sunk.operator.nodeset.controller` explains."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from msgspec import to_builtins
@@ -20,10 +20,12 @@ from sunk.operator.nodeset.crew import Crew, NameTaken
 from sunk.operator.nodeset.healing import Healing
 from sunk.operator.nodeset.history import History
 from sunk.operator.nodeset.ledger import Ledger
-from sunk.operator.nodeset.membership import Candidate, Member
+from sunk.operator.nodeset.member import Member
+from sunk.operator.nodeset.membership import Candidate, Roster
 from sunk.operator.nodeset.moulds import Prepared
 from sunk.operator.nodeset.notes import Notes
 from sunk.operator.nodeset.plan import Plan
+from sunk.operator.nodeset.slices import Writes, added, shards, spread
 from sunk.operator.nodeset.status import Findings, status
 from sunk.operator.nodeset.upkeep import UPDATE
 from sunk.service.part import Setting
@@ -90,7 +92,7 @@ class Deeds:
         """Keep the template, where it is one, to go back to."""
         if prepared.mould is None:
             return []
-        pods = [member.pod for member in survey.members if member.pod is not None]
+        pods = (member.pod for member in survey.members if member.pod is not None)
         return await together((pods,), lambda pods: self._history.keep(owner, prepared.revision, pods=pods))
 
     # Members
@@ -108,8 +110,7 @@ class Deeds:
 
         trouble += await growing(plan.joins, join)
         # Also of those that leave: as long as one is a member, nobody else may have its Node.
-        lost = [member for member in plan.roster.members if not member.claimed]
-        trouble += await together(lost, again, most=AT_ONCE)
+        trouble += await together(plan.roster.members.unclaimed, again, most=AT_ONCE)
         return joined
 
     async def _claim(self, owner: NodeSet, *, node: str, name: str) -> bool:
@@ -143,11 +144,10 @@ class Deeds:
         Returns how many slices there are; none if they could not be written.
         """
         slices: int | None = None
-        entries = [*(member.entry for member in plan.roster.members), *joined]
 
         async def write() -> None:
             nonlocal slices
-            slices = await self._ledger.write(owner, survey.slices, entries)
+            slices = await self._ledger.write(owner, survey.slices, writes(survey, plan.roster, joined))
 
         async def make() -> None:
             if prepared.mould is not None:
@@ -194,9 +194,9 @@ class Deeds:
     ) -> None:
         self._notes.joined(owner, [entry.name for entry in joined])
         self._notes.left(owner, [entry.name for entry in plan.roster.dropped])
-        before = {member.entry.name for member in survey.members if member.leaving}
-        leaving = (member for member in plan.roster.members if member.leaving)
-        self._notes.leaving(owner, [member for member in leaving if member.entry.name not in before])
+        before = {member.entry.name for member in survey.members.leaving}
+        leaving = [member for member in plan.roster.members.leaving if member.entry.name not in before]
+        self._notes.leaving(owner, leaving)
         self._notes.updating(owner, [mark.pod.metadata.name for mark in plan.pods.mark if mark.reason == UPDATE])
         self._notes.findings(owner, plan.roster, problem=prepared.problem, refused=survey.refused, trouble=trouble)
         findings = Findings(
@@ -211,6 +211,14 @@ class Deeds:
         found = status(owner.metadata, before=owner.status, roster=plan.roster, findings=findings)
         if found != owner.status:
             await self._sets.of(owner.key).patch(owner.key, Merge({"status": to_builtins(found)}), status=True)
+
+
+def writes(survey: Survey, roster: Roster, joined: Sequence[Entry]) -> Writes:
+    """How the slices get to these members. Mostly all stay as they are, which then need not be looked for."""
+    present = shards(survey.slices)
+    if survey.recorded and roster.members is survey.members:
+        return added(present, joined)
+    return spread(present, [*(member.entry for member in roster.members), *joined])
 
 
 def refusals(trouble: Iterable[Exception]) -> str:

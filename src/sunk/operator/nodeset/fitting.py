@@ -5,6 +5,8 @@ together with the very records that it was found on; a record is never changed, 
 answer is too.
 """
 
+from collections.abc import Set as AbstractSet
+
 from msgspec import Struct
 
 from sunk.kube.core import Node, Pod
@@ -32,6 +34,12 @@ class Fitting:
         self.cluster = owner.spec.cluster
         self._features = owner.spec.features
         self._known: dict[str, _Looked] = {}
+        self._closed: set[str] = set()
+
+    @property
+    def closed(self) -> AbstractSet[str]:
+        """Nodes of which it is known that they may not join as they are."""
+        return self._closed
 
     def is_for(self, owner: NodeSet, demand: Demand | None) -> bool:
         same = self.cluster == owner.spec.cluster and self._features == owner.spec.features
@@ -50,10 +58,17 @@ class Fitting:
         found = self._look(node)
         if found.beside != beside:  # quick where they are the same objects
             found.beside, found.joins = beside, not found.why and self._joins(node, beside)
+        if not found.joins:
+            self._closed.add(node.metadata.name)
         return found.joins
+
+    def changed(self, node: str) -> None:
+        """Hear that a Node is another, or that other Pods are on it."""
+        self._closed.discard(node)
 
     def forget(self, node: str) -> None:
         self._known.pop(node, None)
+        self._closed.discard(node)
 
     def _look(self, node: Node) -> _Looked:
         known = self._known.get(node.metadata.name)

@@ -9,9 +9,9 @@ from sunk.kube.client import Deletion, Preconditions
 from sunk.kube.errors import NotFound
 from sunk.kube.patch import Merge
 from sunk.kube.resource import Key
-from sunk.model.nodeslice import NODESLICE, Entry
+from sunk.model.nodeslice import NODESLICE
 from sunk.objects.members import NodeSet, NodeSlice, ours, owned_by
-from sunk.operator.nodeset.slices import Shard, shards, slice_name, spread
+from sunk.operator.nodeset.slices import Shard, Writes, shards, slice_name
 from sunk.service.scoped import Scoped
 
 
@@ -19,15 +19,14 @@ class Ledger:
     def __init__(self, slices: Scoped[NodeSlice]) -> None:
         self._slices: Final = slices
 
-    async def write(self, owner: NodeSet, found: Sequence[NodeSlice], entries: Iterable[Entry]) -> int:
-        """Bring the slices to these entries, in the order that no reader can misunderstand. Returns their number.
+    async def write(self, owner: NodeSet, found: Sequence[NodeSlice], writes: Writes) -> int:
+        """Write the slices, in the order that no reader can misunderstand. Returns their number.
 
         Every write is made on the condition that the slice still is as it was found: the entries were decided on it,
         and a leader that was paused in between must not put back what another has changed since.
         """
         there = {one.metadata.name: one for one in found}
         before = shards(found)
-        writes = spread(before, entries)
         for shard in (*writes.shards, *_of_another_cluster(owner, found, writes.shards)):
             key = _key(owner, shard.number)
             await self._put(owner, key, shard, there=there.get(key.name))

@@ -34,7 +34,7 @@ def plan(owner: NodeSet, survey: Survey, *, revision: str, usable: bool, lot: in
     if not usable:
         pods = Upkeep(mark=pods.mark, remove=pods.remove, describe=pods.describe)
     joins = found.joins[:lot]
-    strays = tuple(sorted(survey.claimed - found.members.nodes - {one.node for one in found.joins}))
+    strays = tuple(sorted(found.members.without_place(survey.claimed) - {one.node for one in found.joins}))
     finished = wish.deleted and not found.members and not strays and not found.dropped
     return Plan(found, pods=pods, joins=joins, strays=strays, finished=finished)
 

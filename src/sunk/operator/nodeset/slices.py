@@ -56,9 +56,21 @@ def spread(shards: Sequence[Shard], entries: Iterable[Entry], *, size: int = MOS
     present = sorted(shards, key=lambda shard: shard.number)
     placed = _kept(present, wanted)
     settled = {entry.name for kept in placed.values() for entry in kept}
-    _place([entry for name, entry in wanted.items() if name not in settled], placed, size=size)
+    return _written(present, placed, [entry for name, entry in wanted.items() if name not in settled], size=size)
+
+
+def added(shards: Sequence[Shard], entries: Iterable[Entry], *, size: int = MOST_ENTRIES) -> Writes:
+    """The same where all stay and these come in addition, without a look at those that stay."""
+    placed: dict[int, list[Entry]] = {0: []} | {shard.number: list(shard.entries) for shard in shards}
+    return _written(shards, placed, entries, size=size)
+
+
+def _written(
+    shards: Sequence[Shard], placed: dict[int, list[Entry]], homeless: Iterable[Entry], *, size: int
+) -> Writes:
+    _place(homeless, placed, size=size)
     _give_up_last(placed, size=size)
-    before = {shard.number: shard.entries for shard in present}
+    before = {shard.number: shard.entries for shard in shards}
     changed = (Shard(number, tuple(new)) for number, new in sorted(placed.items()) if before.get(number) != tuple(new))
     empty = tuple(number for number, new in sorted(placed.items()) if not new and number)
     return Writes(tuple(one for one in changed if one.number not in empty), empty)

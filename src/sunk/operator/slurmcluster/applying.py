@@ -22,6 +22,9 @@ MANAGER: Final = "sunk-slurmcluster"
 DEPLOYMENTS: Final = Resource(Workload, group="apps", version="v1", plural="deployments")
 STATEFULSETS: Final = Resource(Workload, group="apps", version="v1", plural="statefulsets")
 CLAIMS: Final = Resource(Record, version="v1", plural="persistentvolumeclaims")
+ACCOUNTS: Final = Resource(Record, version="v1", plural="serviceaccounts")
+ROLES: Final = Resource(Record, group="rbac.authorization.k8s.io", version="v1", plural="roles")
+BINDINGS: Final = Resource(Record, group="rbac.authorization.k8s.io", version="v1", plural="rolebindings")
 BUDGETS: Final = Resource(Record, group="policy", version="v1", plural="poddisruptionbudgets")
 KINDS: Final[dict[str, Resource[Any]]] = {
     "ConfigMap": CONFIG_MAPS,
@@ -30,9 +33,15 @@ KINDS: Final[dict[str, Resource[Any]]] = {
     "Deployment": DEPLOYMENTS,
     "StatefulSet": STATEFULSETS,
     "PodDisruptionBudget": BUDGETS,
+    "ServiceAccount": ACCOUNTS,
+    "Role": ROLES,
+    "RoleBinding": BINDINGS,
     "NodeSet": NODESETS,
 }
-PRUNED: Final = ("NodeSet", "StatefulSet", "Deployment", "Service", "ConfigMap")
+PRUNED: Final = (
+    *("NodeSet", "StatefulSet", "Deployment", "Service", "ConfigMap"),
+    *("PodDisruptionBudget", "RoleBinding", "Role", "ServiceAccount"),
+)
 """What is taken away when it is no longer wanted. Claims and Secrets hold what nobody could bring back."""
 
 

@@ -10,11 +10,17 @@ from sunk.kube.resource import Metadata, Record
 from sunk.model import names
 from sunk.model.cluster.kind import SlurmClusterSpec, SlurmClusterStatus
 from sunk.model.nodeset import Condition
+from sunk.model.report import Report
 from sunk.objects.members import NodeSet
 
 READY: Final = "Ready"
 CONFIG_APPLIED: Final = "ConfigApplied"
 NO_NODE_FITS: Final = "NoNodeFits"
+IN_STEP: Final = "InStep"
+HELD: Final = "Held"
+STUCK: Final = "Stuck"
+DELAYED: Final = "Delayed"
+IN_PART: Final = (HELD, STUCK, DELAYED)
 _LONGEST: Final = 1000
 _NOWHERE: Final = (
     "no Node fits. Look at its affinity, tolerations and resources, and at the labels and taints of Nodes; disable it if "
@@ -69,6 +75,8 @@ class Sight(Struct, frozen=True):
     node_sets: Sequence[NodeSet]
     configuration: Configuration
     problem: str = ""
+    report: Report | None = None
+    """What the syncer says; nothing, if it has not said anything yet."""
 
     @property
     def staying(self) -> list[NodeSet]:
@@ -84,7 +92,8 @@ Said = tuple[str, bool, str, str]
 
 def status(meta: Metadata, spec: SlurmClusterSpec, *, before: SlurmClusterStatus, sight: Sight) -> SlurmClusterStatus:
     said = list(_said(spec, sight))
-    lacking = [f"{kind}: {message}" for kind, holds, _, message in said if not holds]
+    # What waits for a person or for better times on a few nodes keeps nobody from using the others.
+    lacking = [f"{kind}: {message}" for kind, holds, reason, message in said if not holds and reason not in IN_PART]
     ready: Said = (
         (READY, False, "Refused", sight.problem)
         if sight.problem
@@ -110,6 +119,7 @@ def _said(spec: SlurmClusterSpec, sight: Sight) -> Iterable[Said]:
     yield _part(sight, "LoginAvailable", ("login",) if spec.login.enabled and spec.login.replicas else ())
     yield _node_sets(spec, sight)
     yield _configuration(sight.configuration)
+    yield _in_step(spec, sight)
 
 
 def _part(sight: Sight, kind: str, wanted: tuple[str, ...]) -> Said:
@@ -175,6 +185,26 @@ def _configuration(found: Configuration) -> Said:
     if found.wanted and found.wanted == found.applied:
         return CONFIG_APPLIED, True, "Applied", found.message or "Slurm runs with it"
     return CONFIG_APPLIED, False, found.reason, found.message or "not in force yet"
+
+
+def _in_step(spec: SlurmClusterSpec, sight: Sight) -> Said:
+    """Whether Slurm and Kubernetes are kept in step, and what of it waits."""
+    if not spec.syncer.enabled or not spec.syncer.replicas or not spec.controller.replicas:
+        what = (
+            "controller.replicas is 0" if spec.syncer.enabled and spec.syncer.replicas else "the syncer is switched off"
+        )
+        return IN_STEP, False, "SwitchedOff", f"{what}: nothing drains, removes or configures Slurm nodes"
+    kind, there, reason, message = _part(sight, IN_STEP, ("syncer",))
+    told = sight.report
+    if not there or told is None:
+        return kind, False, reason if not there else "Waiting", message if not there else "the syncer is yet to say"
+    if told.held:
+        return kind, False, HELD, f"nothing is deleted while this is hard to believe: {told.held}"
+    if told.stuck:
+        return kind, False, STUCK, "; ".join(told.stuck)
+    if told.delayed:
+        return kind, False, DELAYED, told.delayed
+    return kind, True, "InStep", "Slurm's nodes and their Pods are kept in step"
 
 
 def _conditions(meta: Metadata, *, before: SlurmClusterStatus, said: Sequence[Said]) -> Iterable[Condition]:

@@ -76,7 +76,10 @@ def template(cluster: Cluster, definition: NodeDefinition) -> Object:
         "hostNetwork": definition.host_network,
         "dnsPolicy": "ClusterFirstWithHostNet" if definition.host_network else "",
     }
-    annotations = definition.annotations | {SCRIPTS_HASH: scripts.started(cluster)}
+    annotations = definition.annotations | {
+        SCRIPTS_HASH: scripts.started(cluster),
+        names.SHAPE: shape(cluster, definition),
+    }
     return {
         "metadata": {
             "labels": definition.labels | labels(cluster, COMPUTE),
@@ -130,6 +133,13 @@ def node_line(cluster: Cluster, definition: NodeDefinition) -> str:
         settings["MemSpecLimit"] = found.reserve
     settings |= {"Gres": gres(definition)} if gres(definition) else {}
     return " ".join(pairs(settings | {"Feature": features}))
+
+
+def shape(cluster: Cluster, definition: NodeDefinition) -> str:
+    """What of that line decides whether Slurm's record of an older Pod will do, as far as it is known here."""
+    found = share(definition, reserved=cluster.spec.compute.reserved_memory)
+    known = {"CPUs": found.cpus, "RealMemory": found.memory, "Gres": gres(definition) or ""}
+    return " ".join(f"{key}={value}" for key, value in known.items() if value is not None)
 
 
 def _environment(definition: NodeDefinition) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ anything needs a new Pod; what does is in `RESTART`.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Final
 
@@ -86,9 +86,15 @@ def slurm_conf(cluster: Cluster) -> str:
 def _joined(line: str, settings: Settings) -> str:
     """A line of theirs, with ours put in front where both belong into one list."""
     for key in JOINED:
-        if ours := settings.get(key):
+        if ours := _unsaid(str(settings.get(key, "")).split(","), line):
             line = re.sub(rf"(?<!\S){key}\s*=\s*(\"?)", rf"{key}=\g<1>{ours},", line, flags=re.IGNORECASE)
     return line
+
+
+def _unsaid(ours: Iterable[str], theirs: str) -> str:
+    """A list without what they have in theirs: Slurm takes the first of two."""
+    said = set(re.split(r"[\s,=\"]+", theirs.lower()))
+    return ",".join(one for one in ours if one and one.partition("=")[0].lower() not in said)
 
 
 def _settings(cluster: Cluster) -> Settings:
@@ -152,13 +158,14 @@ def _scheduling(cluster: Cluster) -> Settings:
     config = cluster.spec.slurm_config
     # Without the first two a batch job waits for one to four seconds on an idle cluster. With the third a job whose
     # prolog failed is queued again and not held for a person.
-    ours = ("batch_sched_delay=0", "sched_interval=1", "nohold_on_prolog_fail", config.scheduler_parameters)
+    theirs = config.scheduler_parameters
+    ours = _unsaid(("batch_sched_delay=0", "sched_interval=1", "nohold_on_prolog_fail"), theirs)
     return {
         "SelectType": "select/cons_tres",
         "SelectTypeParameters": word(config.select_type_parameters, at="slurmConfig.selectTypeParameters"),
         "DefMemPerCPU": config.def_mem_per_cpu or "",
         "PriorityType": word(config.priority_type, at="slurmConfig.priorityType"),
-        "SchedulerParameters": word(",".join(filter(None, ours)), at="slurmConfig.schedulerParameters"),
+        "SchedulerParameters": word(",".join(filter(None, (ours, theirs))), at="slurmConfig.schedulerParameters"),
     }
 
 

@@ -5,7 +5,7 @@ differs from other operators is the configuration. A mistake in slurm.conf would
 start, so new files are first tried by the very daemon that would read them (`trial`). Until it has said yes nothing of
 the new spec is applied; if it says no, its words are the condition, and the cluster stays as it was.
 
-Then Slurm is told, and asked whether it runs with them. That takes an errand too: the operator never talks to Slurm.
+Then Slurm is to read them. The operator never talks to Slurm: the syncer does, and says what it finds in an annotation.
 
 A SlurmCluster that is deleted goes after its NodeSets, whose nodes leave when their jobs have ended. Claims and Secrets
 stay.
@@ -20,13 +20,13 @@ from sunk.kube.client import Scope
 from sunk.kube.collection import Collection
 from sunk.kube.controller import Controller, Effort, Requeue, Source, itself, owner
 from sunk.kube.core import PODS, Pod
-from sunk.kube.events import Recorder, about
+from sunk.kube.events import Recorder, Reference, about
 from sunk.kube.patch import Merge
 from sunk.kube.resource import Key, Record
 from sunk.model import names
 from sunk.model.cluster.kind import SLURMCLUSTER
 from sunk.model.refusal import Refusal
-from sunk.objects.clusters import SLURMCLUSTERS, SlurmCluster
+from sunk.objects.clusters import SLURMCLUSTERS, SlurmCluster, report
 from sunk.objects.members import NODESETS, NodeSet
 from sunk.operator.slurmcluster import keys, references
 from sunk.operator.slurmcluster.applying import DEPLOYMENTS, STATEFULSETS, apply, prune
@@ -118,9 +118,7 @@ class Keeper:
         if judged is None:
             await apply(self._client, everything)
             await prune(self._client, everything, namespace=cluster.namespace, cluster=cluster.name, uid=cluster.uid)
-            # Who has never said its version has not been heard.
-            known = found.status.config_applied if found.status.slurm_version else ""
-            judged = await self._enforcing.enforced(cluster, plan, known=known, up=self._is_up(found))
+            judged = await self._enforcing.enforced(cluster, plan, said=report(found), up=self._is_up(found))
         self._told(found, judged)
         await self._seen(found, judged)
         if judged.wanted == judged.applied:
@@ -148,15 +146,14 @@ class Keeper:
         if judged.final and judged.wanted != judged.applied:
             self._warn(found, judged.reason, judged.message)
         elif judged.applied == judged.wanted != found.status.config_applied:
-            regarding = about(found, kind=SLURMCLUSTER.name, api_version=SLURMCLUSTER.api_version)
-            self._recorder.tell(
-                regarding, "Configured", f"Slurm runs with configuration {judged.wanted}", action="Configure"
-            )
+            self._tell(found, "Configured", f"Slurm runs with configuration {judged.wanted}", action="Configure")
+
+    def _tell(self, found: SlurmCluster, reason: str, text: str, *, action: str) -> None:
+        self._recorder.tell(_about(found), reason, text, action=action)
 
     def _warn(self, found: SlurmCluster, reason: str, text: str) -> None:
-        regarding = about(found, kind=SLURMCLUSTER.name, api_version=SLURMCLUSTER.api_version)
         # As a note and not as a value in one: what is wrong now must not be counted to what was wrong a minute ago.
-        self._recorder.warn(regarding, reason, text, action="Build")
+        self._recorder.warn(_about(found), reason, text, action="Build")
 
     async def _seen(self, found: SlurmCluster, judged: Configuration, *, problem: str = "") -> None:
         sight = Sight(
@@ -164,17 +161,21 @@ class Keeper:
             node_sets=self._sets.by("owner", found.metadata.uid),
             configuration=judged,
             problem=problem,
+            report=report(found),
         )
         wanted = status(found.metadata, found.spec, before=found.status, sight=sight)
         for one in wanted.conditions:
             if one.reason == NO_NODE_FITS:
                 self._warn(found, one.reason, one.message)
         if sight.leaving:
-            regarding = about(found, kind=SLURMCLUSTER.name, api_version=SLURMCLUSTER.api_version)
-            self._recorder.tell(regarding, "Leaving", farewell(sight.leaving), action="Prune")
+            self._tell(found, "Leaving", farewell(sight.leaving), action="Prune")
         if wanted != found.status:
             patch = Merge({"status": to_builtins(wanted)})
             await self._clusters.of(found.key).patch(found.key, patch, status=True)
+
+
+def _about(found: SlurmCluster) -> Reference:
+    return about(found, kind=SLURMCLUSTER.name, api_version=SLURMCLUSTER.api_version)
 
 
 def _owner(record: Record) -> tuple[str, ...]:

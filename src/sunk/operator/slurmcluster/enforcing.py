@@ -1,27 +1,33 @@
-"""Bring a configuration into force: tried first, then applied, then read by Slurm, and seen there."""
+"""Bring a configuration into force: tried first, then applied, then read by Slurm, and seen there by the syncer."""
 
 from collections.abc import Mapping
 from typing import Final
+
+from msgspec.structs import replace
 
 from sunk.kube.client import Client, Scope
 from sunk.kube.core import CONFIG_MAPS, PODS
 from sunk.kube.errors import NotFound
 from sunk.kube.patch import Merge
+from sunk.model.mark import PARAMETER
+from sunk.model.report import Report
 from sunk.operator.slurmcluster import keys, slurmdbd
 from sunk.operator.slurmcluster.applying import apply
 from sunk.operator.slurmcluster.availability import Configuration
 from sunk.operator.slurmcluster.errand import Answer, Errands
 from sunk.operator.slurmcluster.farewell import Plan
-from sunk.operator.slurmcluster.mark import PARAMETER
 from sunk.operator.slurmcluster.metadata import CONFIG_HASH, CONTROLLER, selector
-from sunk.operator.slurmcluster.trial import Trial, read_anew, slurmctld_trial, slurmdbd_trial
+from sunk.operator.slurmcluster.trial import Trial, slurmctld_trial, slurmdbd_trial
 from sunk.operator.slurmcluster.view import Cluster
 
 TRYING: Final = "Trying"
 BAD: Final = "BadConfiguration"
 READING: Final = "Reading"
 NOT_READ: Final = "NotRead"
+NOBODY: Final = "NobodyApplies"
+_NOBODY: Final = "syncer.enabled is false, so nothing makes Slurm read its configuration. Switch it on"
 _LONGEST_VERSION: Final = 64
+_TRIED: Final = "it is tried by the daemons it is for, apart from them"
 NOTHING: Final[Mapping[str, str]] = {}
 
 
@@ -41,7 +47,8 @@ class Enforcing:
         if not all(said.done for said in answers):
             keep = [*plan.errands, *(one.errand["metadata"]["name"] for one in trials)]
             await self._errands.forget(cluster.namespace, cluster=cluster.name, keep=keep)
-            return Configuration(wanted, reason=TRYING, message="it is tried by the daemons it is for, apart from them")
+            hindered = [said.words for said in answers if not said.done and said.words]
+            return Configuration(wanted, reason=TRYING, message="; ".join((_TRIED, *hindered)))
         return None
 
     async def _trials(self, cluster: Cluster, files: Mapping[str, str], wanted: str) -> list[Trial]:
@@ -67,22 +74,25 @@ class Enforcing:
             return False
         return files.items() <= live.data.items() and notes.items() <= live.metadata.annotations.items()
 
-    async def enforced(self, cluster: Cluster, plan: Plan, *, known: str, up: bool) -> Configuration:
-        """Have Slurm read what lies there, unless it is known to run with it."""
-        wanted = plan.wanted
-        if known == wanted or not cluster.spec.controller.replicas:
-            await self._errands.forget(cluster.namespace, cluster=cluster.name, keep=plan.errands)
+    async def enforced(self, cluster: Cluster, plan: Plan, *, said: Report | None, up: bool) -> Configuration:
+        """Have Slurm read what lies there. The syncer sees to it, and `said` is what it says of Slurm."""
+        await self._errands.forget(cluster.namespace, cluster=cluster.name, keep=plan.errands)
+        wanted, runs = plan.wanted, said.config if said else ""
+        if not cluster.spec.controller.replicas:
             return Configuration(wanted, applied=wanted, message=plan.waits)
+        if not cluster.spec.syncer.enabled:
+            return Configuration(wanted, reason=NOBODY, message=_NOBODY, final=True)
+        found = Configuration(wanted, applied=runs, version=said.version[:_LONGEST_VERSION] if said else "")
+        if runs == wanted:
+            return replace(found, message=plan.waits)
         if not up:
-            return Configuration(wanted, reason=READING, message="slurmctld is not up yet")
+            return replace(found, reason=READING, message="slurmctld is not up yet")
         await self._hasten(cluster, wanted)
-        found = await self._errands.ask(read_anew(cluster, wanted))
-        if not found.done:
-            return Configuration(wanted, reason=READING, message=f"slurmctld is asked to read {PARAMETER}={wanted}")
-        await self._errands.forget(cluster.namespace, cluster=cluster.name)
-        if not found.well:
-            return Configuration(wanted, reason=NOT_READ, message=found.words)
-        return Configuration(wanted, applied=wanted, message=plan.waits, version=found.words[:_LONGEST_VERSION])
+        if said and said.config_trouble:
+            return replace(found, reason=NOT_READ, message=said.config_trouble)
+        return replace(
+            found, reason=READING, message=f"slurmctld is to read {PARAMETER}={wanted}, and the syncer asks it to"
+        )
 
     async def _hasten(self, cluster: Cluster, wanted: str) -> None:
         """Write to slurmctld's Pod: its kubelet looks at it at once then, and brings its files up to date."""

@@ -25,10 +25,11 @@ ERRAND: Final = f"{names.GROUP}/errand"
 DEADLINE: Final = 180
 AGAIN: Final = 60.0
 """Seconds after which an errand that ended without an answer is sent anew."""
+_BEGINNING: Final = ("", "ContainerCreating", "PodInitializing")
 
 
 class Answer(Struct, frozen=True):
-    """What came of an errand: nothing yet, or well done, or not, and its last words."""
+    """What came of an errand: nothing yet, or well done, or not, and its last words, or what keeps it from beginning."""
 
     done: bool
     well: bool = False
@@ -84,9 +85,19 @@ def answer(pod: Pod) -> Answer:
         case "Succeeded":
             return Answer(done=True, well=True, words=_last_words(pod))
         case "Failed":
-            told = _last_words(pod) or pod.status.message or pod.status.reason or "it gave no reason"
+            told = _last_words(pod) or hindrance(pod) or pod.status.message or pod.status.reason or "it gave no reason"
             return Answer(done=True, words=told)
-    return NOT_YET
+    return Answer(done=False, words=hindrance(pod))
+
+
+def hindrance(pod: Pod) -> str:
+    """Why its container has not begun, where that may last: an image that is not there, no Node for it."""
+    for container in pod.status.container_statuses:
+        waiting = container.state.waiting
+        if waiting is not None and waiting.reason not in _BEGINNING:
+            return f"{waiting.reason}: {waiting.message}"
+    unplaced = (one.message for one in pod.status.conditions if one.type == "PodScheduled" and one.status == "False")
+    return next(unplaced, "")
 
 
 def _age(pod: Pod) -> float:

@@ -8,14 +8,11 @@ before they replace anything, and seen in force anew.
 """
 
 from collections.abc import Mapping
-from typing import Final
 
+from sunk.model.mark import LINE, PARAMETER
 from sunk.operator.slurmcluster.conf import SLURM_CONF, fingerprint
 from sunk.operator.slurmcluster.pods import image
 from sunk.operator.slurmcluster.view import Cluster
-
-PARAMETER: Final = "sunk_config"
-_LINE: Final = "SlurmctldParameters="
 
 
 def marked(files: Mapping[str, str], *, cluster: Cluster) -> tuple[dict[str, str], str]:
@@ -23,6 +20,6 @@ def marked(files: Mapping[str, str], *, cluster: Cluster) -> tuple[dict[str, str
     found = fingerprint({**files, "image": image(cluster, cluster.spec.controller.image)["image"]})
     lines = files[SLURM_CONF].splitlines()
     # The last line of that name is the one that counts.
-    last = max(number for number, line in enumerate(lines) if line.startswith(_LINE))
+    last = max(number for number, line in enumerate(lines) if line.startswith(LINE))
     lines[last] = f"{lines[last]},{PARAMETER}={found}"
     return dict(files) | {SLURM_CONF: "".join(f"{line}\n" for line in lines)}, found

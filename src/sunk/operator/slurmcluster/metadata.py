@@ -26,6 +26,7 @@ ACCOUNTING: Final = Part("slurmdbd", component="accounting")
 DATABASE: Final = Part("slurm-mysql", component="mysql")
 LOGIN: Final = Part("sshd", component="login")
 REST: Final = Part("slurmrestd", component="rest")
+SYNCER: Final = Part("sunk-syncer", component="syncer")
 COMPUTE: Final = Part(names.SLURMD, component=names.COMPUTE)
 CONFIGURATION: Final = Part("slurm", component="configuration")
 

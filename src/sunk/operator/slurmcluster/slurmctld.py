@@ -10,14 +10,41 @@ from sunk.operator.slurmcluster.view import Cluster
 
 NAME: Final = "slurmctld"
 _KNOWN: Final = f"{STATE}/assoc_mgr_state"
+_USAGE: Final = f"{STATE}/assoc_usage"
+_NUMBERED: Final = f"{STATE}/clustername"
+_ACCOUNTED: Final = f"{STATE}/sunk-accounting"
+_BOOKS: Final = "SUNK_ACCOUNTING"
+"""Which slurmdbd and database keep the books of this cluster."""
 # With limits enforced slurmctld does not start before it has heard once from slurmdbd what they are. From then on it
 # knows them from its own state, and a slurmdbd that is away holds up nothing.
 _AWAIT_ACCOUNTING: Final = f"""\
 trap 'exit 1' TERM
-until [ -s {_KNOWN} ] || (exec 3<> "/dev/tcp/$HOST/$PORT") 2> /dev/null; do
+known() {{ [ -s {_KNOWN} ] && [ "$(cat {_ACCOUNTED} 2> /dev/null)" = "${_BOOKS}" ]; }}
+until known || (exec 3<> "/dev/tcp/$HOST/$PORT") 2> /dev/null; do
     ((tries++ % 15)) || echo "waiting for slurmdbd at $HOST:$PORT, which this cluster has not heard from yet"
     sleep 1
 done
+"""
+# Two things that a slurmctld with accounting cannot get over by itself, though nothing is lost:
+#
+# Its number. It gives itself one, or is given one by the database, and takes no other later: a guard against two
+# clusters on one state, which a claim of our own cannot have. It is forgotten where the values name other books than
+# those it was given by.
+#
+# What associations have used. It is written down every five minutes, and at the end; 26.05 takes a state without it for
+# one that was lost, and was it killed in its first minutes, it never starts again. Only then may it go on with what it
+# finds. A state that was saved once is not for it to overlook.
+_BEGIN: Final = f"""\
+options=()
+if [ -e {_NUMBERED} ] && [ "$(cat {_ACCOUNTED} 2> /dev/null)" != "${_BOOKS}" ]; then
+    echo "accounting is now by ${_BOOKS}: taking the number of this cluster from there"
+    rm {_NUMBERED}
+elif [ -e {_NUMBERED} ] && [ ! -e {_USAGE} ] && [ ! -e {_USAGE}.old ]; then
+    echo "the last slurmctld ended before it first wrote {_USAGE}: starting without it"
+    options=(-i)
+fi
+echo "${_BOOKS}" > {_ACCOUNTED}
+exec /init {NAME} -- "${{options[@]}}"
 """
 
 
@@ -84,8 +111,7 @@ def _container(cluster: Cluster) -> Object:
     return {
         "name": NAME,
         **pods.image(cluster, wanted.image),
-        "args": [NAME],
-        "env": pods.environment({pods.STOP: pods.stop(wanted.termination_grace_period_seconds)}),
+        **_started(cluster),
         "ports": [{"name": NAME, "containerPort": CONTROLLER_PORT}],
         # Half an hour: it may have tens of thousands of jobs to read.
         "startupProbe": answers | {"periodSeconds": 1, "timeoutSeconds": 10, "failureThreshold": 1800},
@@ -98,6 +124,22 @@ def _container(cluster: Cluster) -> Object:
     }
 
 
+def _started(cluster: Cluster) -> Object:
+    variables = {pods.STOP: pods.stop(cluster.spec.controller.termination_grace_period_seconds)}
+    if not cluster.spec.accounting.enabled:
+        return {"args": [NAME], "env": pods.environment(variables)}
+    command = ["/bin/bash", "-c", _BEGIN]
+    return {"command": command, "env": pods.environment(variables | {_BOOKS: _books(cluster)})}
+
+
+def _books(cluster: Cluster) -> str:
+    accounting = cluster.spec.accounting
+    external = accounting.external
+    if accounting.remote_host:
+        return f"{accounting.remote_host}:{accounting.remote_port}"
+    return f"{external.host}:{external.port}/{external.database}" if external.host else cluster.named("mysql")
+
+
 def _init(cluster: Cluster) -> list[Object]:
     accounting = cluster.spec.accounting
     if not (accounting.enabled and accounting.enforce):
@@ -108,7 +150,7 @@ def _init(cluster: Cluster) -> list[Object]:
         "name": "await-accounting",
         **pods.image(cluster, cluster.spec.controller.image),
         "command": ["/bin/bash", "-c", _AWAIT_ACCOUNTING],
-        "env": pods.environment({"HOST": host, "PORT": str(port)}),
+        "env": pods.environment({"HOST": host, "PORT": str(port), _BOOKS: _books(cluster)}),
         "securityContext": pods.UNPRIVILEGED,
         "volumeMounts": [{"name": "state", "mountPath": STATE, "readOnly": True}],
     }

@@ -14,7 +14,6 @@ from msgspec import Struct
 from sunk.operator.slurmcluster import keys
 from sunk.operator.slurmcluster.conf import ETC, SLURM_CONF, SLURM_USER, fingerprint
 from sunk.operator.slurmcluster.errand import DEADLINE, ERRAND
-from sunk.operator.slurmcluster.mark import PARAMETER
 from sunk.operator.slurmcluster.metadata import CONFIGURATION, metadata
 from sunk.operator.slurmcluster.pods import UNPRIVILEGED, Body, Object, as_user, image, secret, template
 from sunk.operator.slurmcluster.slurmdbd import FILE as DATABASE_CONF
@@ -76,20 +75,6 @@ set -u
 for _ in $(seq 100); do [ -S /run/slurm/sack.socket ] && break; sleep 0.1; done
 """
 
-_READ_ANEW: Final = f"""\
-{_SPEAK}
-for _ in $(seq 60); do
-    if scontrol show config >/tmp/shown 2>/tmp/said && grep -q "{PARAMETER}=$1" /tmp/shown; then
-        sed -n 's/^SLURM_VERSION *= *//p' /tmp/shown | tee /dev/termination-log
-        exit 0
-    fi
-    scontrol reconfigure >/tmp/said 2>&1
-    sleep 2
-done
-{{ echo "slurmctld does not run with the new configuration:"; tail -3 /tmp/said; }} | tee /dev/termination-log
-exit 1
-"""
-
 # A job may name several partitions, and is asked for by each of them.
 _QUEUED: Final = f"""\
 {_SPEAK}
@@ -139,12 +124,6 @@ def _candidate(cluster: Cluster, name: str, files: Mapping[str, str]) -> Object:
 def _mounted(candidate: Object) -> tuple[list[Object], list[Object]]:
     volume = {"name": "candidate", "configMap": {"name": candidate["metadata"]["name"]}}
     return [volume], [{"name": "candidate", "mountPath": NEW, "readOnly": True}]
-
-
-def read_anew(cluster: Cluster, wanted: str) -> Object:
-    """Goes well if slurmctld runs with what is wanted; its words are the version of that slurmctld."""
-    volumes, mounts = _in_force(cluster)
-    return _errand(cluster, f"read-{wanted[:_SHORT]}", _READ_ANEW, (wanted,), volumes=volumes, mounts=mounts)
 
 
 def unnamed(cluster: Cluster, partitions: Sequence[str]) -> Object:

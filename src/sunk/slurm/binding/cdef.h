@@ -7,10 +7,15 @@ int sunk_nodes(int64_t since, sunk_buffer *);
 int sunk_jobs(int64_t since, sunk_buffer *);
 int sunk_partitions(int64_t since, sunk_buffer *);
 int sunk_reservations(int64_t since, sunk_buffer *);
+typedef struct { int64_t since; int code; sunk_buffer rows; ...; } sunk_answer;
+typedef struct { sunk_answer nodes; sunk_answer jobs; sunk_answer partitions; sunk_answer reservations;
+	...; } sunk_tables;
+void sunk_everything(sunk_tables *);
 int sunk_load_job(uint32_t job, sunk_buffer *);
 int sunk_allocation(uint32_t job, sunk_buffer *);
 int sunk_statistics(sunk_buffer *);
 int sunk_boot_time(int64_t *);
+int sunk_configuration(sunk_buffer *);
 int sunk_ping(void);
 
 typedef struct { const char *names; uint32_t state;

@@ -6,8 +6,8 @@
  * a fixed size from which on it gives back, what is resident is what is in use; reads took no longer.
  *
  * That gives back the end of the arena only. Each thread keeps a few freed pieces for itself, wherever they lie, and one
- * at the end holds all that is free before it: megabytes more with every hour. So after a large answer all free pages
- * are given back, wherever they are.
+ * at the end holds all that is free before it: 6.4, 8.7 and 9.5 MB after three rounds of the bench, with 3.6 MB in use.
+ * So after a large answer all free pages are given back, wherever they are.
  */
 
 #include <malloc.h>

@@ -147,6 +147,17 @@ STATISTICS: Final = Shape(
     },
 )
 
+CONFIGURATION: Final = Shape(
+    record=records.Configuration,
+    row="slurm_conf_t",
+    values={
+        "cluster": "r->cluster_name",
+        "parameters": "r->slurmctld_params",
+        "return_to_service": "r->ret2service",
+        "unkillable_step_timeout": "r->unkillable_timeout",
+    },
+)
+
 SHAPES: Final[Mapping[str, Shape]] = {
     "nodes": NODES,
     "jobs": JOBS,
@@ -154,4 +165,5 @@ SHAPES: Final[Mapping[str, Shape]] = {
     "partitions": PARTITIONS,
     "reservations": RESERVATIONS,
     "statistics": STATISTICS,
+    "configuration": CONFIGURATION,
 }

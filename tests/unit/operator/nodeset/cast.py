@@ -10,7 +10,7 @@ from sunk.kube.core import Node, Pod
 from sunk.model import names
 from sunk.model.nodeslice import Entry, State
 from sunk.objects.members import NODESETS, NODESLICES, NodeSet, NodeSlice, owned_by
-from sunk.operator.nodeset.membership import Member
+from sunk.operator.nodeset.member import Member
 
 UID = "6f1c0c0e-0000-4000-8000-000000000001"
 NEW, OLD = "new", "old"

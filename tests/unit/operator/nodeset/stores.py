@@ -15,8 +15,9 @@ from sunk.kube.events import Recorder
 from sunk.kube.resource import Key, Record
 from sunk.kube.view import Changed, Deleted
 from sunk.objects.members import NODESETS, NODESLICES, NodeSet
+from sunk.operator.fleet import by_node
 from sunk.operator.nodeset.census import Census, Survey
-from sunk.operator.nodeset.controller import by_claim, by_member, by_node, by_owner
+from sunk.operator.nodeset.controller import by_member, by_owner
 from sunk.operator.nodeset.feasible import Demand, demand
 from sunk.operator.nodeset.template import read
 from sunk.service.part import Setting
@@ -32,8 +33,8 @@ class Stores:
         self._client = Client(Access(server="http://nowhere.invalid", tls=None, credentials=Nobody()))
         recorder = Recorder(self._client, reporter="test", instance="test")
         setting = Setting(client=self._client, recorder=recorder, may_write=lambda: True, namespaces=namespaces)
-        self.nodes: Collection[Node] = Collection(self._client, NODES, indexes={"claim": by_claim})
-        self.pods: Collection[Pod] = Collection(self._client, PODS, indexes={"node": by_node, "owner": by_owner})
+        self.nodes: Collection[Node] = Collection(self._client, NODES)
+        self.pods: Collection[Pod] = Collection(self._client, PODS, indexes={"node": by_node})
         self.sets = Scoped(setting, NODESETS, indexes={"uid": lambda record: (record.metadata.uid,)})
         self.slices = Scoped(setting, NODESLICES, indexes={"owner": by_owner, "node": by_member})
         self.census = Census(sets=self.sets, slices=self.slices, nodes=self.nodes, pods=self.pods)

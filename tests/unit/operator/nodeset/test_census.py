@@ -214,16 +214,28 @@ async def test_a_slice_that_somebody_else_has_made_is_not_read(stores: Stores) -
 
 async def test_what_is_claimed_is_told(stores: Stores) -> None:
     stores.put(GPU, node("a", claim=UID), node("b", claim=OTHER), node("c"))
-    assert stores.take(GPU).claimed == ("a",)
+    assert stores.take(GPU).claimed == {"a"}
 
 
 async def test_nothing_is_remembered_of_a_set_or_a_node_that_is_gone(stores: Stores) -> None:
     there = node("n0", claim=UID)
     stores.put(GPU, there, node_slice(GPU, 0, entry("gpu-0", at="n0"), entry("gpu-1", at="n1")))
     stores.take(GPU)
-    (fitting,) = stores.census._fitting.values()  # noqa: SLF001 - memory that grows shows nowhere else
-    assert fitting._known  # noqa: SLF001
+    (memory,) = stores.census._memories.values()  # noqa: SLF001 - memory that grows shows nowhere else
+    assert memory.fitting._known  # noqa: SLF001
     stores.remove(there)
-    assert not fitting._known  # noqa: SLF001
+    assert not memory.fitting._known  # noqa: SLF001
     stores.census.forget(UID)
-    assert not any((stores.census._fitting, stores.census._members, stores.census._absences._since))  # noqa: SLF001
+    assert not any((stores.census._memories, stores.census._absences._since))  # noqa: SLF001
+
+
+async def test_nothing_is_registered_of_what_is_gone(stores: Stores) -> None:
+    there = (node("n0", claim=UID), pod("gpu-0", at="n0", owner=GPU), node_slice(GPU, 0, entry("gpu-0", at="n0")))
+    register = stores.census._register  # noqa: SLF001 - as above
+    parts = (register._marked, register._pods, register._pod_names, register._entries)  # noqa: SLF001
+    stores.put(GPU, *there)
+    assert register.nodes
+    assert all(parts)
+    stores.remove(*there)
+    assert not register.nodes
+    assert not any(parts)

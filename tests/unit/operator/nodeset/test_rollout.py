@@ -8,7 +8,7 @@ from tests.unit.operator.nodeset.cast import NEW, OLD, bare, member, members
 
 from sunk.model.nodeset import RollingUpdate, UpdateStrategy
 from sunk.objects.standing import may_hold_job
-from sunk.operator.nodeset.membership import Member
+from sunk.operator.nodeset.member import Member
 from sunk.operator.nodeset.rollout import budget, outdated
 
 

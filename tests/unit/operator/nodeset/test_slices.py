@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from tests.unit.operator.nodeset.cast import entry, node_slice, nodeset
 
 from sunk.model.nodeslice import MOST_ENTRIES, Entry
-from sunk.operator.nodeset.slices import Shard, Writes, number_of, shards, spread
+from sunk.operator.nodeset.slices import Shard, Writes, added, number_of, shards, spread
 
 ENTRIES = [entry(f"gpu-{number:03d}") for number in range(30)]
 
@@ -66,6 +66,17 @@ def test_nobody_who_stays_is_ever_missing_on_the_way(before: list[Shard], wanted
 def test_no_slice_is_too_full_at_any_moment(before: list[Shard], wanted: list[Entry]) -> None:
     for moment in carried_out(before, spread(before, wanted, size=4)):
         assert all(len(entries) <= 4 for entries in moment.values())
+
+
+@settings(deadline=None)
+@given(before=layouts(), wanted=st.lists(_any_entry, unique_by=_name))
+def test_where_all_stay_it_comes_to_the_same_not_to_look_at_them(before: list[Shard], wanted: list[Entry]) -> None:
+    after = carried_out(before, spread(before, wanted, size=4))[-1]
+    layout = [Shard(number, entries) for number, entries in sorted(after.items())]
+    more = [one for one in ENTRIES if one not in wanted]
+    there = [one for shard in layout for one in shard.entries]
+    for some in ([], more[:1], more):
+        assert added(layout, some, size=4) == spread(layout, [*there, *some], size=4)
 
 
 @settings(deadline=None)

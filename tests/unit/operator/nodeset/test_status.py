@@ -8,7 +8,9 @@ from tests.unit.operator.nodeset.cast import NEW, OLD, bare, entry, member, memb
 
 from sunk.model import names
 from sunk.model.nodeset import Condition, NodeSetStatus
-from sunk.operator.nodeset.membership import Candidate, Member, Roster
+from sunk.operator.nodeset.company import company
+from sunk.operator.nodeset.member import Member
+from sunk.operator.nodeset.membership import Candidate, Roster
 from sunk.operator.nodeset.status import Findings, listed, status
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
@@ -24,7 +26,7 @@ def seen(  # noqa: PLR0913 - one for each thing that shows
     generation: int = 7,
 ) -> NodeSetStatus:
     wanted = len(present) if desired is None else desired
-    roster = Roster(present, joins=joins, dropped=(), desired=wanted, feasible=len(present), held=held)
+    roster = Roster(company(present), joins=joins, dropped=(), desired=wanted, feasible=len(present), held=held)
     owner = nodeset(meta={"generation": generation})
     return status(
         owner.metadata, before=before or NodeSetStatus(), roster=roster, findings=findings or Findings(revision=NEW)

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from tests.unit.operator.nodeset.cast import bare, entry, member, members, pod
 
 from sunk.objects.standing import cleared, may_hold_job, pending_deletion
-from sunk.operator.nodeset.membership import Member
+from sunk.operator.nodeset.member import Member
 from sunk.operator.nodeset.upkeep import UPDATE, Mark, Removal, Upkeep, upkeep
 
 

@@ -11,7 +11,9 @@ from sunk.model import names
 from sunk.model.nodeslice import Entry
 from sunk.objects.members import NodeSet
 from sunk.operator.nodeset.census import Survey
-from sunk.operator.nodeset.membership import Candidate, Member
+from sunk.operator.nodeset.company import company
+from sunk.operator.nodeset.member import Member
+from sunk.operator.nodeset.membership import Candidate
 from sunk.operator.nodeset.plan import Plan, plan
 
 
@@ -39,11 +41,12 @@ class World:
         taken = {entry.node for entry in self.entries.values()}
         spare = [node for node, fits in sorted(self.nodes.items()) if fits and node not in taken]
         return Survey(
-            members=tuple(members),
+            members=company(members),
             candidates=tuple(Candidate(node=node, name=f"gpu-{node}") for node in spare),
             slices=(),
+            recorded=True,
             refused=(),
-            claimed=tuple(sorted(self.claimed)),
+            claimed=frozenset(self.claimed),
             wait=None,
         )
 

@@ -7,12 +7,22 @@ import pytest
 
 from sunk.kube.resource import Metadata
 from sunk.model.cluster.compute import Compute, Definition
+from sunk.model.cluster.daemons import Syncer
 from sunk.model.cluster.kind import SlurmClusterSpec, SlurmClusterStatus
 from sunk.model.nodeset import Condition, NodeSetSpec, NodeSetStatus
+from sunk.model.report import Report
 from sunk.objects.members import NodeSet
-from sunk.operator.slurmcluster.availability import NO_NODE_FITS, Configuration, Sight, status
+from sunk.operator.slurmcluster.availability import (
+    NO_NODE_FITS,
+    Configuration,
+    Sight,
+    Workload,
+    WorkloadStatus,
+    status,
+)
 
 IN_FORCE = Configuration("a", "a")
+UP = WorkloadStatus(ready_replicas=1, updated_replicas=1)
 PLAIN, NEW = SlurmClusterSpec(), SlurmClusterStatus()
 META = Metadata(name="slurm", namespace="team", generation=1)
 
@@ -84,3 +94,50 @@ def test_the_version_is_what_slurmctld_said_last() -> None:
     first = shown(configuration=Configuration("a", "a", version="24.11.5"))
     assert first.slurm_version == "24.11.5"
     assert shown(before=first).slurm_version == "24.11.5"
+
+
+THERE = {name: Workload(metadata=Metadata(name=name), status=UP) for name in ("controller", "syncer")}
+
+
+def in_step(report: Report | None, *, spec: SlurmClusterSpec = PLAIN, there: bool = True) -> tuple[Condition, str]:
+    """What is said of the two sides, and what of it is told as a lack."""
+    sight = Sight(workloads=THERE if there else {}, node_sets=(), configuration=IN_FORCE, report=report)
+    found = status(META, spec, before=NEW, sight=sight)
+    return condition("InStep", found), condition("Ready", found).message
+
+
+def test_both_sides_are_in_step_when_the_syncer_has_nothing_to_complain_about() -> None:
+    told, _ = in_step(Report(config="a", version="24.11.5"))
+    assert (told.status, told.reason) == ("True", "InStep")
+
+
+@pytest.mark.parametrize(
+    ("report", "reason"),
+    [
+        (Report(held="Slurm: 3 of 4 nodes are gone at once"), "Held"),
+        (Report(stuck=("node a1 completes job 7 since noon",)), "Stuck"),
+        (Report(delayed="drains of 40 Pods wait"), "Delayed"),
+    ],
+)
+def test_what_waits_is_said_and_keeps_nobody_from_using_the_cluster(report: Report, reason: str) -> None:
+    told, lacking = in_step(report)
+    assert (told.status, told.reason) == ("False", reason)
+    assert (report.held or report.delayed or report.stuck[0]) in told.message
+    assert "InStep" not in lacking
+
+
+@pytest.mark.parametrize(
+    ("report", "spec", "there", "reason"),
+    [
+        (None, PLAIN, "there", "Waiting"),
+        (Report(config="a"), PLAIN, "", "NotMade"),
+        (Report(config="a"), SlurmClusterSpec(syncer=Syncer(enabled=False)), "there", "SwitchedOff"),
+        (Report(config="a"), SlurmClusterSpec(syncer=Syncer(replicas=0)), "there", "SwitchedOff"),
+    ],
+)
+def test_a_cluster_without_a_syncer_lacks_something(
+    report: Report | None, spec: SlurmClusterSpec, there: str, reason: str
+) -> None:
+    told, lacking = in_step(report, spec=spec, there=bool(there))
+    assert (told.status, told.reason) == ("False", reason)
+    assert "InStep: " in lacking

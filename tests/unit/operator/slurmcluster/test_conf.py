@@ -85,6 +85,14 @@ def test_what_people_set_takes_the_place_of_ours_and_lists_are_joined() -> None:
     assert {"batch_sched_delay=0", "bf_continue"} <= set(line.partition("=")[2].split(","))
 
 
+@pytest.mark.parametrize("where", ["schedulerParameters", "extraConfig"])
+def test_what_people_say_of_a_parameter_of_ours_is_what_counts(where: str) -> None:
+    said = {"schedulerParameters": "sched_interval=60", "extraConfig": "SchedulerParameters=sched_interval=60\n"}[where]
+    text = slurm_conf(cluster({"slurmConfig": {where: said}}))
+    (line,) = [each for each in text.splitlines() if each.startswith("SchedulerParameters=")]
+    assert line == "SchedulerParameters=batch_sched_delay=0,nohold_on_prolog_fail,sched_interval=60"
+
+
 @pytest.mark.parametrize(
     ("values", "path"),
     [

@@ -19,6 +19,7 @@ WORKLOADS = (
     ("Deployment", "slurm-accounting"),
     ("StatefulSet", "slurm-mysql"),
     ("Deployment", "slurm-rest"),
+    ("Deployment", "slurm-syncer"),
 )
 
 
@@ -35,6 +36,12 @@ def test_a_plain_cluster_has_the_parts_that_people_know() -> None:
         ("Deployment", "slurm-controller"),
         ("Service", "slurm-login"),
         ("StatefulSet", "slurm-login"),
+        ("ServiceAccount", "slurm-syncer"),
+        ("Role", "slurm-syncer"),
+        ("RoleBinding", "slurm-syncer"),
+        ("Service", "slurm-syncer"),
+        ("Deployment", "slurm-syncer"),
+        ("PodDisruptionBudget", "slurm-compute"),
         ("ConfigMap", "slurm-compute-scripts"),
         ("ConfigMap", "slurm-compute-s6"),
     }
@@ -44,6 +51,7 @@ def test_a_plain_cluster_has_the_parts_that_people_know() -> None:
     ("values", "gone"),
     [
         ({"login": {"enabled": False}}, ["slurm-login"]),
+        ({"syncer": {"enabled": False}}, ["slurm-syncer"]),
         ({"accounting": {"enabled": False}}, ["slurm-accounting", "slurm-mysql", "slurm-slurmdbd-conf"]),
         ({"accounting": {"remoteHost": "x"}}, ["slurm-accounting", "slurm-mysql", "slurm-slurmdbd-conf"]),
         ({"accounting": {"external": {"host": "x", "existingSecret": "y"}}}, ["slurm-mysql"]),
@@ -102,7 +110,8 @@ def test_every_pod_of_the_control_plane_is_careful(kind: str, name: str) -> None
         assert "startupProbe" in first
         assert spec["securityContext"]["runAsNonRoot"] is True
         assert first["securityContext"]["allowPrivilegeEscalation"] is False
-    mounted = {mount["name"] for one in spec["containers"] for mount in one.get("volumeMounts", ())}
+    all_of_them = (*spec.get("initContainers", ()), *spec["containers"])
+    mounted = {mount["name"] for one in all_of_them for mount in one.get("volumeMounts", ())}
     claims = found(cluster(EVERYTHING), kind, name)["spec"].get("volumeClaimTemplates", ())
     there = {volume["name"] for volume in spec["volumes"]} | {one["metadata"]["name"] for one in claims}
     assert mounted == there
@@ -228,3 +237,23 @@ def test_claims_of_people_are_in_login_and_compute_pods() -> None:
         (volume,) = [one for one in spec["volumes"] if "persistentVolumeClaim" in one]
         places = [one["mountPath"] for one in spec["containers"][0]["volumeMounts"] if one["name"] == volume["name"]]
         assert places == ["/home", "/data"]
+
+
+@pytest.mark.parametrize(
+    ("values", "books"),
+    [
+        ({}, "slurm-mysql"),
+        ({"accounting": {"external": {"host": "db", "existingSecret": "s"}}}, "db:3306/slurm_acct_db"),
+        ({"accounting": {"remoteHost": "dbd.example.com"}}, "dbd.example.com:6819"),
+    ],
+)
+def test_slurmctld_knows_who_keeps_its_books(values: dict[str, Any], books: str) -> None:
+    variables = {
+        each["name"]: each["value"] for each in container(cluster(values), "Deployment", "slurm-controller")["env"]
+    }
+    assert variables["SUNK_ACCOUNTING"] == books
+
+
+def test_slurmctld_without_accounting_starts_as_it_is() -> None:
+    made = container(cluster({"accounting": {"enabled": False}}), "Deployment", "slurm-controller")
+    assert (made["args"], "command" in made) == (["slurmctld"], False)

@@ -2,8 +2,9 @@
 
 from tests.unit.operator.slurmcluster.made import cluster
 
+from sunk.model.mark import PARAMETER
 from sunk.operator.slurmcluster.conf import SLURM_CONF, configuration
-from sunk.operator.slurmcluster.mark import PARAMETER, marked
+from sunk.operator.slurmcluster.mark import marked
 from sunk.operator.slurmcluster.view import Cluster
 
 

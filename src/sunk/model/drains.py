@@ -1,0 +1,127 @@
+"""Which drain a Slurm node carries because of Kubernetes: the causes, their texts, and what to do about one node.
+
+Slurm has one drain for each node, with one reason. A reason that begins with `k8s:` is ours: put on while a cause of
+ours holds, lifted when none does. Every other reason is somebody else's and stays as it is, whatever holds here; ours
+is put on when he has lifted his.
+
+Several causes may hold at once. The strongest is shown, and a cordon stays readable behind it, because a person wrote
+it: `k8s: pod terminated: cordon: bad fan`. All texts are made in here, so each has a cause that can be looked up.
+
+Only the DRAIN flag is set and cleared. A node that is DOWN is left alone, since to undrain it would revive it; only one
+that has to go is drained also then, because its removal waits for the flag.
+"""
+
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+PREFIX: Final = "k8s:"
+CORDON: Final = "cordon"
+WORDS: Final = {
+    "terminated": "pod terminated",
+    "pending_deletion": "pending deletion",
+    "deletion_timeout": "pod deletion timeout",
+    "not_ready": "pod not ready",
+}
+"""The text of each cause except the cordon, strongest first; the cordon is the weakest."""
+NOT_RESPONDING: Final = "Not responding"
+"""What Slurm itself writes at a node that is lost."""
+LONGEST: Final = 512
+"""Bytes of a cordon's reason that are carried over. Slurm would take any number, and send them to every reader."""
+
+
+class Causes(Struct, frozen=True):
+    """Why a node must not take new jobs. If none holds, nothing of ours is wanted."""
+
+    terminated: bool = False
+    """It has no Pod, or one that has ended or is about to."""
+    pending_deletion: bool = False
+    """It is to be taken away, and waits for its jobs."""
+    deletion_timeout: bool = False
+    """A Pod that Slurm had started there outlives its job."""
+    not_ready: bool = False
+    cordon: str | None = None
+    """Its Kubernetes Node takes no new work; the text says why, and may be empty."""
+
+
+class Standing(Struct, frozen=True):
+    """What Slurm says of a node, as far as drains go."""
+
+    draining: bool
+    """The flag. The reason alone says nothing: Slurm keeps an old one for a while."""
+    reason: str = ""
+    down: bool = False
+    registered: bool = True
+
+
+class Drain(Struct, frozen=True):
+    reason: str
+
+
+class Undrain(Struct, frozen=True):
+    pass
+
+
+Deed = Drain | Undrain
+
+
+def is_ours(reason: str) -> bool:
+    return reason.startswith(PREFIX)
+
+
+def text(causes: Causes) -> str | None:
+    """The reason for these causes; None if none holds."""
+    shown = next((words for field, words in WORDS.items() if getattr(causes, field)), None)
+    parts = [] if shown is None else [shown]
+    if causes.cordon is not None:
+        said = plain(causes.cordon)
+        parts.append(f"{CORDON}: {said}" if said else CORDON)
+    return f"{PREFIX} {': '.join(parts)}" if parts else None
+
+
+def read(reason: str) -> Causes | None:
+    """What a reason of ours tells: the cause shown, and the cordon behind it. None if it is not one of our texts."""
+    if not is_ours(reason):
+        return None
+    rest = reason.removeprefix(PREFIX).strip()
+    for field, words in WORDS.items():
+        if rest == words:
+            return replace(Causes(), **{field: True})
+        if rest.startswith(f"{words}: "):
+            cordon = _cordon(rest.removeprefix(f"{words}: "))
+            return None if cordon is None else replace(Causes(cordon=cordon), **{field: True})
+    cordon = _cordon(rest)
+    return None if cordon is None else Causes(cordon=cordon)
+
+
+def _cordon(rest: str) -> str | None:
+    if rest == CORDON:
+        return ""
+    return rest.removeprefix(f"{CORDON}: ") if rest.startswith(f"{CORDON}: ") else None
+
+
+def plain(said: str) -> str:
+    """A text as it comes back from Slurm: what differed there would be put on anew for ever."""
+    shown = "".join(each if each.isprintable() else " " for each in said)
+    words = " ".join(shown.split())
+    return words.encode()[:LONGEST].decode(errors="ignore").strip()
+
+
+def decide(node: Standing, causes: Causes) -> Deed | None:
+    """Ours follows the causes; a foreign drain stays; DOWN is neither set nor lifted."""
+    if node.draining and not is_ours(node.reason):
+        return None
+    wanted = text(causes)
+    if node.down and (not causes.pending_deletion or is_personal(node)):
+        return None
+    if wanted is None:
+        return Undrain() if node.draining and node.registered else None
+    return None if node.draining and node.reason == wanted else Drain(wanted)
+
+
+def is_personal(node: Standing) -> bool:
+    """Whether somebody else has written why this node is out of service; in service, a reason is only left over."""
+    if is_ours(node.reason):
+        return False
+    return node.draining or (node.down and node.reason not in {"", NOT_RESPONDING})

@@ -1,0 +1,35 @@
+"""Drains that a machine had when it left, written on its Node: a line for each Slurm cluster that it was in.
+
+    tenant-a/slurm:bad fan
+    tenant-b/slurm:cable to be changed
+
+A cluster has a namespace, since two may have one name. A person may read and edit this; what is no such line is dropped
+when the annotation is written next.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+LONGEST: Final = 1024
+"""Of a reason: a Node has room for 256 KiB of annotations in all."""
+
+
+def cluster(*, namespace: str, name: str) -> str:
+    """What a cluster is called in here."""
+    return f"{namespace}/{name}"
+
+
+def line(reason: str) -> str:
+    """A reason as it can be kept."""
+    return " ".join(reason.split())[:LONGEST].rstrip()
+
+
+def read(text: str) -> dict[str, str]:
+    """The reasons by cluster."""
+    pairs = (each.partition(":") for each in text.splitlines())
+    return {where.strip(): line(reason) for where, colon, reason in pairs if colon and where.strip()}
+
+
+def write(reasons: Mapping[str, str]) -> str | None:
+    """The value of the annotation; none if nothing is kept."""
+    return "\n".join(f"{where}:{line(reason)}" for where, reason in sorted(reasons.items())) or None

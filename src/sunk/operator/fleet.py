@@ -1,0 +1,48 @@
+"""What several controllers of the operator read: all Nodes, all Pods, and the NodeSets in our namespaces.
+
+Each is followed once, whoever asks: a second watch of all Pods of a cluster would be as dear as the first.
+"""
+
+from msgspec import Struct
+
+from sunk.kube.collection import Collection
+from sunk.kube.core import NODES, PODS, Node, Pod
+from sunk.model import names
+from sunk.objects.members import NODESETS, NodeSet, owner_uid
+from sunk.objects.standing import node_of
+from sunk.service.part import Setting
+from sunk.service.scoped import Scoped
+
+
+class Fleet(Struct, frozen=True):
+    nodes: Collection[Node]
+    pods: Collection[Pod]
+    """By the index `node` those that are bound to a Node, by `compute` our own that are meant for it."""
+    sets: Scoped[NodeSet]
+    """By the index `uid`."""
+
+
+def fleet(setting: Setting) -> Fleet:
+    """To be asked for by `setting.once(fleet)`."""
+    return Fleet(
+        nodes=Collection(setting.client, NODES),
+        pods=Collection(setting.client, PODS, indexes={"node": by_node, "compute": by_compute}),
+        sets=Scoped(setting, NODESETS, indexes={"uid": lambda record: (record.metadata.uid,)}),
+    )
+
+
+def by_node(pod: Pod) -> tuple[str, ...]:
+    return (pod.spec.node_name,) if pod.spec.node_name else ()
+
+
+def by_compute(pod: Pod) -> tuple[str, ...]:
+    """The Node of a compute Pod, also before it is bound; nothing for any other Pod."""
+    if not is_compute(pod):
+        return ()
+    node = node_of(pod)
+    return (node,) if node else ()
+
+
+def is_compute(pod: Pod) -> bool:
+    """One that a NodeSet has made, and not just one with the label."""
+    return pod.metadata.labels.get(names.COMPONENT) == names.COMPUTE and bool(owner_uid(pod))

@@ -1,0 +1,1 @@
+"""The Node controller: what Slurm says of a machine, written on its Node."""

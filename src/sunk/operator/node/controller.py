@@ -1,0 +1,116 @@
+"""The Node controller: one look at a Node, its NodeSet and its Pod, and at most one write.
+
+A Node that is nobody's is wiped of what is ours, also of what was left there while no operator ran: at the start every
+Node that carries something is looked at. A claim is nobody's if there is no such NodeSet, as when somebody has taken its
+finalizer off. It holds if it is from a namespace that we do not look after; another operator does.
+
+Which Pod is meant is what the NodeSet says, by the label on the Node and by owning the Pod. A Pod that only claims to be
+on the Node could be anybody's.
+"""
+
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from sunk.kube.collection import Collection
+from sunk.kube.controller import Controller, Effort, Requeue, Source
+from sunk.kube.core import Node, Pod
+from sunk.kube.errors import NotFound
+from sunk.kube.patch import Strategic
+from sunk.kube.resource import Key
+from sunk.model import kept, names
+from sunk.objects.members import NodeSet, owner_uid
+from sunk.operator.fleet import Fleet, by_compute, fleet, is_compute
+from sunk.operator.node.plan import Member, body, carries, plan
+from sunk.operator.nodeset.claims import claim_of, marked_by
+from sunk.service.part import Part, Setting
+
+LATELY: Final = 5.0
+"""Seconds. A NodeSet is believed to be gone if a look that is not older has not shown it."""
+
+
+def nodes(setting: Setting) -> Part:
+    """Build the part of the operator that writes on Nodes what Slurm says."""
+    shared = setting.once(fleet)
+    keeper = Keeper(shared)
+    sources: list[Source[Any, Key]] = [Source(shared.nodes.store, _itself), Source(shared.pods.store, _its_node)]
+    sources += [Source(one.store, _nobody) for one in shared.sets.collections]
+    effort = Effort(workers=setting.workers)
+    controller: Controller[Key] = Controller("nodes", keeper.reconcile, sources=sources, effort=effort)
+
+    def gone(_: Key, before: NodeSet | None, after: NodeSet | None) -> None:
+        if before is not None and (after is None or after.metadata.uid != before.metadata.uid):
+            for node in keeper.marked(before):
+                controller.look(node.key)
+
+    for one in shared.sets.collections:
+        one.store.subscribe(gone)
+    follows: tuple[Collection[Any], ...] = (shared.nodes, shared.pods, *shared.sets.collections)
+    return Part("nodes", follows=follows, controllers=(controller,))
+
+
+class Keeper:
+    """Brings one Node at a time to what it should say."""
+
+    def __init__(self, shared: Fleet) -> None:
+        self._nodes = shared.nodes
+        self._pods = shared.pods
+        self._sets = shared.sets
+
+    async def reconcile(self, key: Key) -> Requeue | None:
+        node = self._nodes.store.get(key)
+        if node is None or not carries(node) or self._is_of_another(node):
+            return None
+        owner = self._owner(node)
+        if owner is None and marked_by(node):
+            for one in self._sets.collections:
+                await one.catch_up(within=LATELY)
+            if self._owner(node) or self._nodes.store.get(key) is not node:
+                return Requeue(after=0)
+        change = plan(node, self._member(node, owner), now=datetime.now(UTC))
+        if change:
+            try:
+                await self._nodes.patch(key, Strategic(body(node, change)), status=True)
+            except NotFound:  # gone with all that was on it
+                return None
+        return None if change.wait is None else Requeue(after=change.wait)
+
+    def marked(self, owner: NodeSet) -> tuple[Node, ...]:
+        """Nodes that carry the claim of a NodeSet, or its labels."""
+        marks = {owner.metadata.uid, str(owner.key)}
+        return tuple(node for node in self._nodes.store.all() if marked_by(node) in marks)
+
+    def _is_of_another(self, node: Node) -> bool:
+        return bool(marked_by(node)) and not self._sets.covers(node.metadata.labels.get(names.NAMESPACE, ""))
+
+    def _owner(self, node: Node) -> NodeSet | None:
+        claim, label = claim_of(node), node.metadata.labels.get
+        if claim:
+            return next(iter(self._sets.by("uid", claim)), None)
+        if not label(names.NODESET):
+            return None
+        # Somebody has taken the claim off. The NodeSet controller puts it back, or takes the labels off too.
+        return self._sets.get(Key(label(names.NAMESPACE, ""), label(names.NODESET, "")))
+
+    def _member(self, node: Node, owner: NodeSet | None) -> Member | None:
+        if owner is None:
+            return None
+        at = owner.metadata
+        cluster = kept.cluster(namespace=at.namespace, name=owner.spec.cluster)
+        return Member(cluster=cluster, pod=self._pod(node, owner))
+
+    def _pod(self, node: Node, owner: NodeSet) -> Pod | None:
+        name = node.metadata.labels.get(names.POD, "")
+        pod = self._pods.store.get(Key(owner.metadata.namespace, name))
+        return pod if pod is not None and is_compute(pod) and owner_uid(pod) == owner.metadata.uid else None
+
+
+def _itself(node: Node) -> tuple[Key, ...]:
+    return (node.key,) if carries(node) else ()
+
+
+def _its_node(pod: Pod) -> tuple[Key, ...]:
+    return tuple(Key("", name) for name in by_compute(pod))
+
+
+def _nobody(_: NodeSet) -> tuple[Key, ...]:
+    return ()

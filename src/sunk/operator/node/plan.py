@@ -1,0 +1,188 @@
+"""What a Node shall say of its Slurm node, and what has to be written for that.
+
+The conditions are those of its Pod; one that the Pod does not have, or a Pod that is not there, is `Unknown` and never
+«no». `SlurmCordon` holds only for drains that came from Slurm: one that came from a cordon must not come back as one.
+
+Two annotations go with them. `drain` is Slurm's reason, and what is unknown leaves it: it is the last thing known.
+`kept-drain` is there for the day on which the Node leaves. Slurm forgets a node that has left, and a person's drain with
+it; so it stands on the Node from the moment it is seen, and stays when everything else of ours goes. It must not wait
+for the leaving, because then nobody may be looking, and whose the Node was is gone with the claim.
+
+When is a kept drain over? When it was seen on the node in this membership (`drain` says the same) and is there no more:
+somebody has lifted it. A node that came back shows «not drained» for a moment before the syncer has put it on again, so
+by itself that means nothing until it has lasted.
+"""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from msgspec import Struct, field
+
+from sunk.kube.core import Condition, Node, Pod, condition
+from sunk.model import kept, names
+from sunk.operator.nodeset.claims import LABELS, marked_by
+
+COPIED: Final = (names.SLURM_DRAIN, names.SLURM_RUNNING, names.SLURM_NOT_RESPONDING)
+OURS: Final = (*COPIED, names.SLURM_CORDON)
+UNKNOWN: Final = "Unknown"
+NO_POD: Final = "NoPod"
+NOT_TOLD: Final = "NotTold"
+SURE: Final = timedelta(minutes=5)
+"""So long «not drained» must last before a kept drain that was never seen is taken for lifted."""
+
+
+class Member(Struct, frozen=True):
+    """That a Node belongs to a NodeSet."""
+
+    cluster: str
+    """As `sunk.model.kept` calls it."""
+    pod: Pod | None
+    """The one that the NodeSet has made for this Node; none if it is not there."""
+
+
+class Change(Struct, frozen=True):
+    """What has to be written; false if nothing has."""
+
+    conditions: tuple[Condition, ...] = ()
+    """To be set. Without a time of transition where the status stays."""
+    ended: tuple[str, ...] = ()
+    """Conditions to be taken off."""
+    annotations: dict[str, str | None] = field(default_factory=dict)
+    labels: dict[str, str | None] = field(default_factory=dict)
+    wait: float | None = None
+    """Seconds after which there may be something to do though nothing changes."""
+
+    def __bool__(self) -> bool:
+        return bool(self.conditions or self.ended or self.annotations or self.labels)
+
+
+def carries(node: Node) -> bool:
+    """Something of ours is on it that would have to go if it were nobody's."""
+    if marked_by(node) or names.DRAIN in node.metadata.annotations:
+        return True
+    return any(one.type in OURS for one in node.status.conditions)
+
+
+def plan(node: Node, member: Member | None, *, now: datetime) -> Change:
+    """Compare what is with what should be; without membership that is nothing, but for the drains that are kept."""
+    return _leave(node) if member is None else _follow(node, member, now=now)
+
+
+def _leave(node: Node) -> Change:
+    here, labels = node.metadata.annotations, node.metadata.labels
+    return Change(
+        ended=tuple(one.type for one in node.status.conditions if one.type in OURS),
+        annotations={name: None for name in (names.DRAIN, names.CLAIM) if name in here},
+        labels={name: None for name in LABELS if name in labels},
+    )
+
+
+def _follow(node: Node, member: Member, *, now: datetime) -> Change:
+    said = told(member.pod)
+    drain = said[0]
+    annotations, wait = _annotations(node, member, drain, now=now)
+    here = node.metadata.annotations
+    return Change(
+        conditions=tuple(changed for one in said if (changed := _changed(node, one, now=now))),
+        annotations={name: text for name, text in annotations.items() if here.get(name) != text},
+        wait=wait,
+    )
+
+
+# Conditions
+
+
+def told(pod: Pod | None) -> tuple[Condition, ...]:
+    """The conditions of the Node: that of the drain first."""
+    drain, *others = (_copied(pod, kind) for kind in COPIED)
+    return drain, *others, _cordon(drain)
+
+
+def _copied(pod: Pod | None, kind: str) -> Condition:
+    if pod is None:
+        return Condition(type=kind, status=UNKNOWN, reason=NO_POD, message="its Pod is not there")
+    found = condition(pod.status.conditions, kind)
+    if found is None:
+        return Condition(type=kind, status=UNKNOWN, reason=NOT_TOLD, message="nothing was heard from Slurm yet")
+    status = found.status if found.status in {"True", "False"} else UNKNOWN
+    return Condition(type=kind, status=status, reason=found.reason, message=found.message)
+
+
+def _cordon(drain: Condition) -> Condition:
+    ours = drain.status == "True" and drain.reason != names.FROM_SLURM
+    status, message = ("False", "") if ours else (drain.status, drain.message)
+    return Condition(type=names.SLURM_CORDON, status=status, reason=drain.reason, message=message)
+
+
+def _changed(node: Node, wanted: Condition, *, now: datetime) -> Condition | None:
+    found = condition(node.status.conditions, wanted.type)
+    if found is None or found.status != wanted.status:
+        return Condition(
+            type=wanted.type,
+            status=wanted.status,
+            reason=wanted.reason,
+            message=wanted.message,
+            last_transition_time=now.astimezone(UTC).replace(microsecond=0),
+        )
+    return None if (found.reason, found.message) == (wanted.reason, wanted.message) else wanted
+
+
+# Annotations
+
+
+def _annotations(
+    node: Node, member: Member, drain: Condition, *, now: datetime
+) -> tuple[dict[str, str | None], float | None]:
+    """What they should be; what is not named stays as it is. And when to look again."""
+    if drain.status == UNKNOWN:
+        return {}, None
+    here = node.metadata.annotations
+    reason = kept.line(drain.message) if drain.status == "True" else None
+    kept_here = kept.read(here.get(names.KEPT_DRAIN, ""))
+    before = kept_here.pop(member.cluster, None)
+    wait = None
+    if reason is not None and drain.reason == names.FROM_SLURM:
+        kept_here[member.cluster] = reason
+    elif before is not None and before != here.get(names.DRAIN):
+        left = _left(member.pod, drain, now=now)
+        if left is None or left > timedelta(0):  # it may be about to be put on again
+            kept_here[member.cluster] = before
+            wait = None if left is None else left.total_seconds()
+    return {names.DRAIN: reason, names.KEPT_DRAIN: kept.write(kept_here)}, wait
+
+
+def _left(pod: Pod | None, drain: Condition, *, now: datetime) -> timedelta | None:
+    """How long «not drained» has still to last to be believed; none if that is not what is said."""
+    found = None if pod is None else condition(pod.status.conditions, names.SLURM_DRAIN)
+    if drain.status != "False" or found is None or found.last_transition_time is None:
+        return None
+    return found.last_transition_time + SURE - now
+
+
+# Writing
+
+
+def body(node: Node, change: Change) -> dict[str, Any]:
+    """The one patch of it all: a strategic merge of the status subresource, which takes annotations too.
+
+    The uid keeps it from a Node that registered anew. What cannot be said again by looking at the Pod, a kept drain and
+    a claim, also depends on the version that was read: a leader that was paused must not bring back what is over.
+    """
+    at = {"uid": node.metadata.uid}
+    if names.KEPT_DRAIN in change.annotations or names.CLAIM in change.annotations or change.labels:
+        at["resourceVersion"] = node.metadata.resource_version
+    conditions: list[dict[str, Any]] = [_written(one) for one in change.conditions]
+    conditions += [{"$patch": "delete", "type": kind} for kind in change.ended]
+    return {
+        "metadata": at | _filled(annotations=change.annotations, labels=change.labels),
+        **({"status": {"conditions": conditions}} if conditions else {}),
+    }
+
+
+def _written(one: Condition) -> dict[str, Any]:
+    since = {} if one.last_transition_time is None else {"lastTransitionTime": one.last_transition_time}
+    return {"type": one.type, "status": one.status, "reason": one.reason, "message": one.message} | since
+
+
+def _filled(**parts: dict[str, str | None]) -> dict[str, Any]:
+    return {name: part for name, part in parts.items() if part}

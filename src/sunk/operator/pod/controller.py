@@ -1,0 +1,91 @@
+"""The Pod controller: a cordon of a Node becomes an annotation of its compute Pod, by which the syncer drains.
+
+It stands between a person's cordon and Slurm, so the way is short: an event about a Node wakes a worker for its Pod,
+which compares two records and sends one patch. Nothing is read from the server, and nothing waits for anything else.
+
+It should hear of a Node before others do, and therefore listens from the moment it is built: who is woken first runs
+first, and a survey of a great NodeSet, which a cordon asks for as well, takes longer than all of this. To the parts of
+the operator it belongs as the first one.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from sunk.kube.controller import Controller, Effort, Requeue, Source
+from sunk.kube.core import Node, Pod
+from sunk.kube.errors import NotFound
+from sunk.kube.patch import Merge
+from sunk.kube.resource import Key
+from sunk.model import names
+from sunk.objects.standing import node_of
+from sunk.operator.fleet import Fleet, fleet, is_compute
+from sunk.operator.pod.plan import plan
+from sunk.service.part import Part, Setting
+
+SHARE: Final = 4
+"""A look is one small patch that mostly waits for the server, so there may be more of them than of others."""
+
+
+def pods(setting: Setting, *, cordon_reason: str = names.CORDON_REASON) -> Part:
+    """Build the part of the operator that tells compute Pods what their Nodes say."""
+    shared = setting.once(fleet)
+    keeper = Keeper(shared, cordon_reason=cordon_reason)
+    sources: list[Source[Any, Key]] = [
+        Source(shared.pods.store, keeper.itself),
+        Source(shared.nodes.store, _nobody),
+    ]
+    effort = Effort(workers=SHARE * setting.workers)
+    controller: Controller[Key] = Controller("pods", keeper.reconcile, sources=sources, effort=effort)
+
+    def listen(_: Key, before: Node | None, after: Node | None) -> None:
+        if after is not None and (before is None or _concerns(before, after)):
+            for key in keeper.on_it(after):
+                controller.look(key)
+
+    shared.nodes.store.subscribe(listen)
+    return Part("pods", follows=(shared.nodes, shared.pods), controllers=(controller,))
+
+
+class Keeper:
+    """Brings one Pod at a time to what it should carry."""
+
+    def __init__(self, shared: Fleet, *, cordon_reason: str) -> None:
+        self._nodes = shared.nodes
+        self._pods = shared.pods
+        self._sets = shared.sets
+        self._reason_key = cordon_reason
+
+    def itself(self, pod: Pod) -> tuple[Key, ...]:
+        """A compute Pod in a namespace that we look after."""
+        return (pod.key,) if is_compute(pod) and self._sets.covers(pod.metadata.namespace) else ()
+
+    def on_it(self, node: Node) -> Iterator[Key]:
+        for pod in self._pods.store.by("compute", node.metadata.name):
+            yield from self.itself(pod)
+
+    async def reconcile(self, key: Key) -> Requeue | None:
+        pod = self._pods.store.get(key)
+        if pod is None or not is_compute(pod):
+            return None
+        node = self._nodes.store.get(Key("", node_of(pod)))
+        change = plan(pod, node, reason_key=self._reason_key)
+        if change:
+            try:
+                # The uid is enough: whatever else changes on the Pod changes nothing about this.
+                await self._pods.patch(key, Merge({"metadata": {"uid": pod.metadata.uid, "annotations": change}}))
+            except NotFound:
+                return None
+        return None
+
+
+def _concerns(before: Node, after: Node) -> bool:
+    """Kubelets write to their Nodes all the time, and hardly ever what a Pod has to be told."""
+    return (
+        before.spec.unschedulable != after.spec.unschedulable
+        or before.metadata.annotations != after.metadata.annotations
+        or before.metadata.uid != after.metadata.uid
+    )
+
+
+def _nobody(_: Node) -> tuple[Key, ...]:
+    return ()

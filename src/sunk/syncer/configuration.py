@@ -1,0 +1,185 @@
+"""See to it that slurmctld runs with the configuration that is wanted.
+
+What is wanted lies in a ConfigMap and has a mark; what slurmctld runs with has one too, and only slurmctld can tell it.
+While they differ it is told to read its files anew. The kubelet brings those files in its own time, a minute or more
+after the ConfigMap has them, and nobody tells when. So it is told again, less and less often, until its mark is there.
+
+A change seldom comes alone, and a reconfigure makes slurmctld start itself over: so it waits until nothing new was asked
+for a moment, though not for ever. Who changed something that Slurm looks at only then (partitions by features) asks by
+`want_reconfigure`.
+"""
+
+import asyncio
+import logging
+import math
+from contextlib import ExitStack, suppress
+from typing import Final, Never
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from sunk.kube.resource import Key
+from sunk.model import mark
+from sunk.model.report import Report
+from sunk.slurm import records
+from sunk.slurm.belief import Known, State
+from sunk.slurm.errors import SlurmError
+from sunk.syncer.completing import UNKILLABLE
+from sunk.syncer.ground import Ground
+
+log = logging.getLogger(__name__)
+
+QUIET: Final = 2.0
+"""Seconds without a further wish, after which a reconfigure is sent."""
+LONGEST: Final = 10.0
+"""Seconds after the first wish, however many follow."""
+FIRST_PAUSE: Final = 2.0
+LAST_PAUSE: Final = 60.0
+SEEN: Final = 30.0
+"""Seconds after which slurmctld is asked again, though nothing happened."""
+
+
+class Need(Struct, frozen=True):
+    """Whether slurmctld has to read its files anew. Times are the loop's."""
+
+    first: float = math.inf
+    """When this was first wished; never, if it is infinite."""
+    last: float = math.inf
+    tries: int = 0
+    tried: float = -math.inf
+
+    def wished(self, *, now: float) -> "Need":
+        return replace(self, first=min(self.first, now), last=now, tries=0)
+
+    def after_a_try(self, *, now: float) -> "Need":
+        return replace(self, tries=self.tries + 1, tried=now)
+
+    @property
+    def holds(self) -> bool:
+        return self.first < math.inf
+
+    @property
+    def due(self) -> float:
+        """When it is to be told; infinite if there is no need."""
+        calm = min(self.last + QUIET, self.first + LONGEST)
+        return max(calm, self.tried + pause(self.tries)) if self.tries else calm
+
+
+NONE: Final = Need()
+
+
+def pause(tries: int) -> float:
+    return min(FIRST_PAUSE * 2.0 ** min(tries - 1, 10), LAST_PAUSE)
+
+
+class Configuration:
+    """The one who reconfigures."""
+
+    name: Final = "configuration"
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+        self._news = asyncio.Event()
+        self._need = NONE
+        self._runs: records.Configuration | None = None
+        self._asked = -math.inf
+        self._restarts = -1
+        self._wanted = ""
+        self._owed = False
+        self._trouble = ""
+        self._at_work = asyncio.Lock()
+
+    @property
+    def busy(self) -> bool:
+        return self._at_work.locked()
+
+    @property
+    def runs(self) -> records.Configuration | None:
+        """What slurmctld said last that it runs with."""
+        return self._runs
+
+    def unkillable(self) -> float:
+        """UnkillableStepTimeout: after so long Slurm gives up on a step, in seconds."""
+        return float(self._runs.unkillable_step_timeout) if self._runs else UNKILLABLE
+
+    def want_reconfigure(self) -> None:
+        """Ask for a reconfigure soon, though no file has changed."""
+        self._owed = True
+        self._need = self._need.wished(now=_now())
+        self._news.set()
+
+    def report(self) -> Report:
+        if self._runs is None:
+            return Report()
+        return Report(
+            config=self._runs.parameter(mark.PARAMETER), config_trouble=self._trouble, version=self._runs.version
+        )
+
+    async def run(self) -> Never:
+        await self._ground.files.store.complete()
+        self._need, self._asked = self._need.wished(now=_now()) if self._owed else NONE, -math.inf
+        with ExitStack() as subscriptions:
+            subscriptions.callback(self._ground.files.store.subscribe(lambda *_: self._news.set()))
+            subscriptions.callback(self._ground.mirror.subscribe(self._hear))
+            while True:
+                self._news.clear()
+                await self._look()
+                await self._rest()
+
+    async def drain(self) -> None:
+        await self._at_work.acquire()  # and keep it: nothing new is taken on
+
+    def _hear(self, state: State) -> None:
+        """A slurmctld that was started anew may have read anything."""
+        restarts = self._ground.mirror.statistics().counts.restarts
+        if isinstance(state, Known) and restarts != self._restarts:
+            self._restarts, self._asked = restarts, -math.inf
+            self._news.set()
+
+    async def _rest(self) -> None:
+        until = min(self._need.due, self._asked + SEEN, _now() + SEEN)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(max(until - _now(), 0.1)):
+                await self._news.wait()
+
+    async def _look(self) -> None:
+        if not isinstance(self._ground.mirror.state, Known):
+            return
+        try:
+            await self._compare()
+            if _now() >= self._need.due and self._ground.may_write():
+                await self._reconfigure()
+        except SlurmError as error:
+            self._trouble = str(error)
+            log.warning("what slurmctld runs with is not known, or was not brought up to date: %s", error)
+
+    async def _compare(self) -> None:
+        """See what is wanted and what is in force, and whether that is a need."""
+        if _now() >= self._asked + SEEN or self._runs is None:
+            self._runs = await self._ground.library.configuration()
+            self._asked = _now()
+        wanted = self._mark()
+        if wanted and wanted != self._runs.parameter(mark.PARAMETER):
+            if wanted != self._wanted or not self._need.holds:
+                self._need = self._need.wished(now=_now())
+        elif not self._owed:
+            self._need, self._trouble = NONE, ""
+        self._wanted = wanted
+
+    def _mark(self) -> str:
+        found = self._ground.files.store.get(Key(self._ground.namespace, f"{self._ground.cluster}-slurm-conf"))
+        return mark.read(found.data.get(mark.FILE, "")) if found is not None else ""
+
+    async def _reconfigure(self) -> None:
+        async with self._at_work:
+            self._need = self._need.after_a_try(now=_now())
+            log.info("slurmctld is told to read its configuration anew; wanted is %s", self._wanted or "what it has")
+            await self._ground.orders.reconfigure()
+            self._owed, self._asked = False, -math.inf
+            await self._compare()
+            if self._need.holds:
+                self._trouble = f"slurmctld was told to read {self._wanted} and does not have it: its files may be late"
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,69 @@
+"""What Slurm is to be told because of Kubernetes: for one node, and for all that were looked at, as few calls as it can be.
+
+Nodes that are to be told the same share a call. The order of the calls does not matter, with one exception: a drain
+that a person had put on before the machine left goes before our mark in `Extra`, which would say that it is there.
+"""
+
+from collections.abc import Iterable
+from itertools import chain
+
+from msgspec import Struct, field
+
+from sunk.model import drains, names
+from sunk.model.drains import Deed, Drain
+from sunk.syncer import extra, personal, verification
+from sunk.syncer.causes import Pair, causes, standing
+from sunk.syncer.personal import Asked
+from sunk.syncer.pods import ComputePod
+
+
+def deed(pair: Pair, *, skew: float) -> Deed | None:
+    """What to do about the drain of one node, apart from orders of people."""
+    kept = extra.kept_drain(pair)
+    if kept is not None:
+        return Drain(kept)
+    if verification.lifts(pair, skew=skew):
+        return verification.lifted(pair)
+    return drains.decide(standing(pair.row), causes(pair))
+
+
+def features(pair: Pair) -> tuple[str, ...] | None:
+    """The features it should have; None if it has them. Slurm is asked for them in no order."""
+    text = None if pair.pod is None else pair.pod.metadata.annotations.get(names.FEATURES)
+    if text is None:
+        return None
+    wanted = tuple(filter(None, text.split(",")))
+    return None if set(wanted) == set(filter(None, pair.row.features)) else wanted
+
+
+class Groups(Struct):
+    """What is to be told to whom. `undrained`, and the rest by what they are told."""
+
+    drained: dict[str, list[str]] = field(default_factory=dict)
+    undrained: list[str] = field(default_factory=list)
+    featured: dict[tuple[str, ...], list[str]] = field(default_factory=dict)
+    asked: dict[str, Asked] = field(default_factory=dict)
+
+    def add(self, name: str, *, pod: ComputePod | None, pair: Pair | None, skew: float) -> None:
+        """Look at one node. An order of a person goes first; what is right by itself follows when that is done."""
+        order = personal.asked(pod, pair) if pod is not None and personal.pending(pod) else None
+        if order is not None:
+            self.asked[name] = order
+        if pair is not None:
+            self._tell(name, order.deed if order is not None else deed(pair, skew=skew))
+            if (wanted := features(pair)) is not None:
+                self.featured.setdefault(wanted, []).append(name)
+
+    def _tell(self, name: str, what: Deed | None) -> None:
+        if isinstance(what, Drain):
+            self.drained.setdefault(what.reason, []).append(name)
+        elif what is not None:
+            self.undrained.append(name)
+
+    def __bool__(self) -> bool:
+        return bool(self.drained or self.undrained or self.featured or self.asked)
+
+    def names(self) -> Iterable[str]:
+        """Everybody who is told something, each once."""
+        groups = (*self.drained.values(), self.undrained, *self.featured.values(), self.asked)
+        return dict.fromkeys(chain.from_iterable(groups))

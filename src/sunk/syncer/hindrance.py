@@ -1,0 +1,37 @@
+"""What speaks against the deletion of a Slurm node's record: a job on it, or a reservation of it.
+
+Slurm itself refuses to delete a node with a job, and does delete one out of a reservation (24.11.5, tried): whoever has
+reserved it would be left with less, unsaid. So we refuse in its place, unless it takes whichever nodes there are.
+"""
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Final
+
+from sunk.model.hostlist import expand
+from sunk.slurm.records import Node, Reservation
+
+_SHOWN: Final = 3
+_PART_NODES: Final = 1 << 12
+_REPLACE: Final = 1 << 18
+_ALL_NODES: Final = 1 << 19
+_REPLACE_DOWN: Final = 1 << 30
+_INDIFFERENT: Final = _PART_NODES | _REPLACE | _ALL_NODES | _REPLACE_DOWN
+"""Flags of slurm.h: its nodes are all there are, or are replaced by others."""
+
+
+def hindrance(node: Node, *, jobs: Iterable[int], reservations: Iterable[Reservation]) -> str:
+    """Why its record has to stay; empty if it may go."""
+    numbers = sorted(jobs)
+    if numbers:
+        shown = ", ".join(map(str, numbers[:_SHOWN])) + (" and more" if len(numbers) > _SHOWN else "")
+        return f"job {shown} is on it" if len(numbers) == 1 else f"jobs {shown} are on it"
+    if node.state.busy:
+        return f"something runs on it: {node.state}"
+    taken = sorted(one.name for one in reservations if not one.flags & _INDIFFERENT and node.name in _nodes(one.nodes))
+    return f"it is in the reservation {', '.join(taken[:_SHOWN])}" if taken else ""
+
+
+@lru_cache(maxsize=64)
+def _nodes(text: str) -> frozenset[str]:
+    return frozenset(expand(text))

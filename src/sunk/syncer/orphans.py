@@ -1,0 +1,143 @@
+"""Records of Slurm that were ours and belong to nobody any more.
+
+A member that leaves takes its record along (`release`). One may be left over all the same: a slice was deleted by hand,
+or a NodeSet was given to another cluster. Such a record would wait for its slurmd for ever.
+
+Absence is a weak sign. Slices may be missing for a moment, as after a restored backup; so it counts only while all that
+the NodeSets say of their slices is there, for a minute, and only for records that carry our mark in `Extra`: what a
+person has made by hand is none of ours. And if many are without a slice at once, that is somebody's mistake until
+he says otherwise, and none is touched.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from typing import Final
+
+from sunk.kube.errors import NotFound
+from sunk.model.report import Report
+from sunk.objects.members import NodeSet, NodeSlice
+from sunk.slurm.belief import Known
+from sunk.syncer.extra import marked
+from sunk.syncer.ground import Ground
+from sunk.syncer.hindrance import hindrance
+from sunk.syncer.holders import Holders
+from sunk.syncer.members import Members
+from sunk.syncer.pods import COMPUTE_PODS
+from sunk.syncer.rounds import Rounds
+
+log = logging.getLogger(__name__)
+
+PERIOD: Final = 5.0
+FEW: Final = 3
+SHARE: Final = 0.2
+FRESH: Final = 5.0
+_SHOWN: Final = 3
+
+
+def incomplete(sets: Iterable[NodeSet], slices: Iterable[NodeSlice], *, cluster: str) -> str:
+    """Why the slices that are there may not be all of them; empty if they are."""
+    owners = {one.metadata.uid: one for one in sets if one.spec.cluster == cluster}
+    if not owners:
+        return "there is no NodeSet of this cluster"
+    entries: dict[str, set[str]] = {uid: set() for uid in owners}
+    for one in slices:
+        if one.spec.cluster != cluster:
+            continue
+        if one.spec.node_set_uid not in entries:
+            return f"NodeSlice {one.metadata.name} is of a NodeSet that is not there"
+        entries[one.spec.node_set_uid].update(entry.name for entry in one.spec.entries)
+    for uid, owner in owners.items():
+        if owner.status.observed_generation != owner.metadata.generation:
+            return f"NodeSet {owner.metadata.name} was changed a moment ago"
+        if owner.status.members != len(entries[uid]):
+            return (
+                f"NodeSet {owner.metadata.name} has {owner.status.members} members, and slices tell {len(entries[uid])}"
+            )
+    return ""
+
+
+def too_many(orphans: int, *, ours: int) -> bool:
+    return orphans > max(FEW, SHARE * ours)
+
+
+class Orphans:
+    """Deletes records of members that are no more."""
+
+    def __init__(self, ground: Ground, members: Members, holders: Holders) -> None:
+        self._ground = ground
+        self._members = members
+        self._holders = holders
+        self._seen: dict[str, float] = {}
+        """Since when a record is in no slice, all the time."""
+        self._since: dict[str, float] = {}
+        """The same, counted only while the slices were complete."""
+        self._held = ""
+        follows = (ground.pods, ground.slices, ground.sets)
+        self.work: Final = Rounds("orphans", self.look, follows=follows, period=PERIOD)
+
+    def report(self) -> Report:
+        return Report(held=self._held)
+
+    async def look(self) -> None:
+        orphans, gap, now, grace = self._orphans(), self._gap(), _now(), self._ground.manner.forget_after
+        self._seen = {name: self._seen.get(name, now) for name in orphans}
+        self._since = {} if gap else {name: self._since.get(name, now) for name in orphans}
+        old = any(now - since >= grace for since in self._seen.values())
+        self._held = self._why_held(orphans, gap=gap) if old else ""
+        due = [name for name, since in self._since.items() if now - since >= grace]
+        if due and not self._held:
+            await self._delete(due)
+
+    def _orphans(self) -> list[str]:
+        mirror = self._ground.mirror
+        if not isinstance(mirror.state, Known) or not self._ground.manner.clean_up:
+            return []
+        return [node.name for node in mirror.nodes.all() if node.name not in self._members and marked(node)]
+
+    def _gap(self) -> str:
+        ground = self._ground
+        return incomplete(ground.sets.store.all(), ground.slices.store.all(), cluster=ground.cluster)
+
+    def _why_held(self, orphans: list[str], *, gap: str) -> str:
+        shown = f"{len(orphans)} Slurm nodes that were ours are in no NodeSlice ({', '.join(sorted(orphans)[:_SHOWN])}"
+        shown += ", …)" if len(orphans) > _SHOWN else ")"
+        if gap:
+            return f"{shown}, and {gap}: their records are kept"
+        ours = sum(node.name in self._members for node in self._ground.mirror.nodes.all()) + len(orphans)
+        if too_many(len(orphans), ours=ours):
+            return f"{shown}, which is more than a few: their records are kept. If they are of no use, delete them in Slurm"
+        return ""
+
+    async def _delete(self, names: list[str]) -> None:
+        """Delete them, if all of it still holds in a fresh look at both sides."""
+        ground = self._ground
+        for each in (ground.slices, ground.sets, ground.pods):
+            await each.catch_up()
+        await ground.mirror.read_after(whole=True)
+        ground.mirror.require_fresh(within=FRESH)
+        orphans = self._orphans()
+        if self._why_held(orphans, gap=self._gap()):
+            return
+        able = [name for name in names if name in orphans and not self._hindrance(name)]
+        able = [name for name in able if not await self._has_pod(name)]
+        if not able or not ground.may_write():
+            return
+        outcome = await ground.orders.delete(able)
+        log.warning("records of %s are deleted: they are in no NodeSlice", ", ".join(outcome.done))
+
+    def _hindrance(self, name: str) -> str:
+        node = self._ground.mirror.nodes.get(name)
+        reservations = self._ground.mirror.reservations.all()
+        return "" if node is None else hindrance(node, jobs=self._holders.of(name), reservations=reservations)
+
+    async def _has_pod(self, name: str) -> bool:
+        try:
+            await self._ground.client.get(COMPUTE_PODS, name, namespace=self._ground.namespace)
+        except NotFound:
+            return False
+        return True
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,92 @@
+"""What people ask of Slurm about a node, through `sunk drain` and `sunk undrain`: what is done, and what they hear.
+
+An order is done once; that it was done stands beside it. A drain of a person goes over ours, since theirs has to stay
+when ours is lifted; theirs may be lifted by anybody, and ours is then put on if a cause still holds.
+"""
+
+from hashlib import sha256
+
+from msgspec import DecodeError, Struct, json
+
+from sunk.model import drains, names
+from sunk.model.drains import Deed, Drain, Undrain
+from sunk.model.personal import Answer, Order
+from sunk.syncer.causes import Pair, causes, standing
+from sunk.syncer.pods import ComputePod
+
+
+class Asked(Struct, frozen=True):
+    """What to do about an order, and what to answer once that is done."""
+
+    answer: Answer
+    deed: Deed | None = None
+
+
+def pending(pod: ComputePod | None) -> bool:
+    """Whether there is an order at all: asked of every Pod at every look, so nothing is read for it."""
+    return pod is not None and names.ORDER in pod.metadata.annotations
+
+
+def asked(pod: ComputePod, pair: Pair | None) -> Asked | None:
+    """What the order of a Pod comes to; None if there is none that is not answered yet."""
+    text = pod.metadata.annotations.get(names.ORDER)
+    if text is None:
+        return None
+    order = _read(text)
+    number = f"unreadable-{sha256(text.encode()).hexdigest()[:12]}" if order is None else order.id
+    if _answered(pod) == number:
+        return None
+    if order is None:
+        return _no(number, f"the order cannot be read: {text[:100]}; use `sunk drain` or `sunk undrain`")
+    if pair is None:
+        return _no(number, "Slurm has no such node, or it is no member of this cluster: see `sunk status`")
+    return _drain(order, pair) if order.act == "drain" else _undrain(order, pair)
+
+
+def _drain(order: Order, pair: Pair) -> Asked:
+    reason = drains.plain(order.reason)
+    if not reason:
+        return _no(order.id, "a drain needs a reason: give one")
+    if drains.is_ours(reason):
+        return _no(order.id, f"a reason that begins with {drains.PREFIX} would be lifted by us: choose another one")
+    if pair.row.state.draining and pair.row.reason == reason:
+        return _yes(order.id, f"it is drained already: {reason}")
+    return Asked(Answer(id=order.id, done=True, words=f"drained: {reason}"), Drain(reason))
+
+
+def _undrain(order: Order, pair: Pair) -> Asked:
+    found = standing(pair.row)
+    ours = drains.text(causes(pair))
+    if not found.draining:
+        return _yes(order.id, "it is not drained")
+    if drains.is_ours(found.reason) and ours is not None:
+        return _no(order.id, f"it comes back for as long as its cause holds: {ours}. End that first.")
+    if found.down or not found.registered:
+        word = "down" if found.down else "not registered"
+        return _no(order.id, f"Slurm says it is {word}, and an undrain would bring it back to service: mend that first")
+    if ours is not None:
+        words = f"the drain «{found.reason}» is lifted, and the node stays drained: {ours}"
+        return Asked(Answer(id=order.id, done=True, words=words), Drain(ours))
+    return Asked(Answer(id=order.id, done=True, words=f"the drain «{found.reason}» is lifted"), Undrain())
+
+
+def _read(text: str) -> Order | None:
+    try:
+        return json.decode(text, type=Order)
+    except DecodeError:
+        return None
+
+
+def _answered(pod: ComputePod) -> str:
+    try:
+        return json.decode(pod.metadata.annotations.get(names.ORDER_DONE, ""), type=Answer).id
+    except DecodeError:
+        return ""
+
+
+def _yes(number: str, words: str) -> Asked:
+    return Asked(Answer(id=number, done=True, words=words))
+
+
+def _no(number: str, words: str) -> Asked:
+    return Asked(Answer(id=number, done=False, words=words))

@@ -1,0 +1,111 @@
+"""The syncer as a part of a process: what it follows, what it does while it leads, and what it tells of itself.
+
+Collections and the mirror of Slurm are run always, also while another copy leads, so that a takeover decides at once.
+"""
+
+from typing import Final
+
+from msgspec import Struct
+
+from sunk.kube.client import Scope
+from sunk.kube.collection import Collection
+from sunk.kube.core import CONFIG_MAPS
+from sunk.kube.limits import Bucket
+from sunk.model import names
+from sunk.objects.clusters import SLURMCLUSTERS
+from sunk.objects.members import NODESETS, NODESLICES
+from sunk.service.part import Build, Part, Setting
+from sunk.slurm.library import Library
+from sunk.slurm.mirror import Mirror
+from sunk.slurm.orders import Orders
+from sunk.syncer.clearing import Clearing
+from sunk.syncer.completing import Completing
+from sunk.syncer.configuration import Configuration
+from sunk.syncer.downward import Downward
+from sunk.syncer.ground import Ground, Manner
+from sunk.syncer.holders import Holders
+from sunk.syncer.members import Members
+from sunk.syncer.metrics import Collected
+from sunk.syncer.orphans import Orphans
+from sunk.syncer.pods import COMPUTE_PODS
+from sunk.syncer.release import Release
+from sunk.syncer.report import Reporter
+from sunk.syncer.reshape import Reshape
+from sunk.syncer.sight import Sight
+from sunk.syncer.strangers import Strangers
+from sunk.syncer.upward import Upward
+
+RESTARTS: Final = 0.1
+"""Pods that are started anew in a second at most, to make Slurm know them."""
+
+
+class Choice(Struct, frozen=True):
+    """Which Slurm cluster, and how its syncer behaves."""
+
+    cluster: str
+    namespace: str
+    manner: Manner = Manner()
+
+    @property
+    def name(self) -> str:
+        """Of the Deployment and of the Lease."""
+        return f"{self.cluster}-syncer"
+
+
+def syncer(choice: Choice, *, library: Library) -> Build:
+    """How the syncer of one Slurm cluster is made, once libslurm is loaded."""
+    return lambda setting: _build(lay(choice, setting, library=library))
+
+
+def lay(choice: Choice, setting: Setting, *, library: Library) -> Ground:
+    """Make what all parts stand on."""
+    here = choice.namespace
+    client = setting.client
+    compute = f"{names.CLUSTER}={choice.cluster},{names.COMPONENT}={names.COMPUTE}"
+    mirror = Mirror(library)
+    return Ground(
+        namespace=here,
+        cluster=choice.cluster,
+        client=client,
+        recorder=setting.recorder,
+        may_write=setting.may_write,
+        pods=Collection(client, COMPUTE_PODS, Scope(namespace=here, labels=compute)),
+        # Of all clusters of the namespace: one that lost its label would look like members that are gone.
+        slices=Collection(client, NODESLICES, Scope(namespace=here)),
+        sets=Collection(client, NODESETS, Scope(namespace=here)),
+        clusters=Collection(client, SLURMCLUSTERS, _only(choice.cluster, here)),
+        files=Collection(client, CONFIG_MAPS, _only(f"{choice.cluster}-slurm-conf", here)),
+        library=library,
+        mirror=mirror,
+        orders=Orders(library, mirror=mirror),
+        manner=choice.manner,
+    )
+
+
+def _only(name: str, namespace: str) -> Scope:
+    """One object, which is also all that our account may read of its kind."""
+    return Scope(namespace=namespace, fields=f"metadata.name={name}")
+
+
+def _build(ground: Ground) -> Part:
+    """Make the parts, each of which owns what it writes, and say who has something to tell."""
+    members, holders = Members(ground.slices.store, cluster=ground.cluster), Holders(ground.mirror.jobs)
+    restarts = Bucket(RESTARTS, burst=1)
+    sight, configuration = Sight(ground.mirror), Configuration(ground)
+    downward = Downward(ground, members, want_reconfigure=configuration.want_reconfigure)
+    upward, clearing = Upward(ground, holders), Clearing(ground, holders)
+    completing = Completing(ground, holders, unkillable=configuration.unkillable, tell=upward.stuck)
+    release, orphans = Release(ground, members, holders), Orphans(ground, members, holders)
+    strangers = Strangers(ground, members, holders, restarts=restarts)
+    reshape = Reshape(ground, members, holders, restarts=restarts)
+    speaking = (sight, configuration, downward, clearing, completing, orphans, strangers, reshape)
+    reporter = Reporter(ground, [one.report for one in speaking])
+    return Part(
+        "syncer",
+        follows=(ground.pods, ground.slices, ground.sets, ground.clusters, ground.files),
+        controllers=tuple(one.controller for one in (upward, clearing, release, reshape)),
+        work=(configuration, downward, completing.work, orphans.work, strangers.work, reporter),
+        duties={"mirror of Slurm": ground.mirror.run},
+        unready={"slurm": sight.trouble},
+        collectors=(Collected(ground, downward),),
+    )

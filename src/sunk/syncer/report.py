@@ -1,0 +1,86 @@
+"""What the syncer has to say about the cluster as a whole, written where the SlurmCluster controller finds it.
+
+Every part may have a voice: a function that gives a Report with what this part knows and nothing else. Once a second
+they are asked and laid together; the annotation is written if it does not say that already.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, Never
+
+from msgspec import json
+
+from sunk.kube.errors import KubeError
+from sunk.kube.patch import Merge
+from sunk.kube.resource import Key
+from sunk.model import names
+from sunk.model.report import Report
+from sunk.objects.clusters import report
+from sunk.syncer.ground import Ground
+
+log = logging.getLogger(__name__)
+
+Voice = Callable[[], Report]
+MOST_STUCK: Final = 10
+_PERIOD: Final = 1.0
+_LONGEST: Final = 1000
+
+
+class Reporter:
+    """Keeps the annotation true. It is the only writer of it."""
+
+    name: Final = "report"
+
+    def __init__(self, ground: Ground, voices: Iterable[Voice]) -> None:
+        self._ground = ground
+        self._voices = tuple(voices)
+        self._key = Key(ground.namespace, ground.cluster)
+        self._at_work = asyncio.Lock()
+
+    @property
+    def busy(self) -> bool:
+        return self._at_work.locked()
+
+    async def run(self) -> Never:
+        await self._ground.clusters.store.complete()
+        while True:
+            try:
+                await self._look()
+            except KubeError as trouble:
+                log.warning("the report on %s is put off: %s", self._key, trouble)
+            await asyncio.sleep(_PERIOD)
+
+    async def drain(self) -> None:
+        await self._at_work.acquire()  # and keep it: nothing new is taken on
+
+    async def _look(self) -> None:
+        found = self._ground.clusters.store.get(self._key)
+        wanted = gathered([voice() for voice in self._voices])
+        if found is None or report(found) == wanted or not self._ground.may_write():
+            return
+        text = json.encode(wanted).decode()
+        patch = Merge({"metadata": {"uid": found.metadata.uid, "annotations": {names.SYNCER_REPORT: text}}})
+        async with self._at_work:
+            await self._ground.clusters.patch(self._key, patch)
+
+
+def gathered(reports: Sequence[Report]) -> Report:
+    """Lay reports together. What several say of one matter stands side by side, each once."""
+    stuck = dict.fromkeys(each for one in reports for each in one.stuck)
+    return Report(
+        config=_first(one.config for one in reports),
+        config_trouble=_together(one.config_trouble for one in reports),
+        version=_first(one.version for one in reports),
+        held=_together(one.held for one in reports),
+        delayed=_together(one.delayed for one in reports),
+        stuck=tuple(sorted(stuck)[:MOST_STUCK]),
+    )
+
+
+def _first(texts: Iterable[str]) -> str:
+    return next(filter(None, texts), "")
+
+
+def _together(texts: Iterable[str]) -> str:
+    return "; ".join(dict.fromkeys(filter(None, texts)))[:_LONGEST]

@@ -1,0 +1,128 @@
+"""Tell Slurm what was decided, a call for each thing to tell, and answer the people who had asked for it."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Container, Iterator, Set as AbstractSet
+from functools import partial
+from typing import Final, Literal
+
+from msgspec import Struct, json
+
+from sunk.kube.errors import KubeError
+from sunk.kube.patch import Merge
+from sunk.model import hostlist, names
+from sunk.model.personal import Answer
+from sunk.slurm.belief import Stale
+from sunk.slurm.errors import SlurmError, Unreachable
+from sunk.slurm.orders import Outcome
+from sunk.syncer.deeds import Groups
+from sunk.syncer.ground import Ground
+
+log = logging.getLogger(__name__)
+
+_HANDS: Final = 16
+"""Answers written at the same time, at most."""
+
+
+class Counts(Struct):
+    """What was done since the start: rounds, calls in them, and nodes that Slurm was told of."""
+
+    rounds: int = 0
+    calls: int = 0
+    drained: int = 0
+    undrained: int = 0
+    featured: int = 0
+    answered: int = 0
+    failed: int = 0
+
+
+class Call(Struct, frozen=True):
+    """One order for some nodes."""
+
+    kind: Literal["drained", "undrained", "featured"]
+    nodes: list[str]
+    send: Callable[[], Awaitable[Outcome]]
+    words: str
+
+
+class Teller:
+    def __init__(self, ground: Ground, *, want_reconfigure: Callable[[], None]) -> None:
+        self._ground = ground
+        self._want_reconfigure = want_reconfigure
+        self._hands = asyncio.Semaphore(_HANDS)
+        self.counts: Final = Counts()
+
+    async def tell(self, groups: Groups) -> dict[str, Exception]:
+        """Tell all, and give the nodes of which that did not succeed. What is refused to some keeps no other from his.
+
+        Raises Unreachable or Stale where nobody answers: all others would fare alike, one after another.
+        """
+        self.counts.rounds += 1
+        failed: dict[str, Exception] = {}
+        drained: set[str] = set()
+        for call in self._calls(groups):
+            try:
+                outcome = await self._send(call)
+            except Unreachable:
+                raise
+            except (SlurmError, ValueError) as trouble:
+                failed |= dict.fromkeys(call.nodes, trouble)
+            else:
+                drained.update(outcome.done if call.kind != "featured" else ())
+        await self._ground.mirror.read_after()
+        failed |= await self._answer(groups, drained, but=failed)
+        self.counts.failed += len(failed)
+        return failed
+
+    def _calls(self, groups: Groups) -> Iterator[Call]:
+        orders = self._ground.orders
+        for reason, nodes in groups.drained.items():
+            yield Call("drained", nodes, partial(orders.drain, nodes, reason=reason), f"drain: {reason}")
+        if nodes := groups.undrained:
+            yield Call("undrained", nodes, partial(orders.undrain, nodes), "undrain")
+        for features, nodes in groups.featured.items():
+            words = f"features: {','.join(features) or 'none'}"
+            yield Call("featured", nodes, partial(orders.set_features, nodes, features=features), words)
+
+    async def _send(self, call: Call) -> Outcome:
+        if not self._ground.may_write():
+            raise Stale("we may have lost the lead, so Slurm is not told anything")
+        self.counts.calls += 1
+        outcome = await call.send()
+        setattr(self.counts, call.kind, getattr(self.counts, call.kind) + len(outcome.done))
+        log.info("%s: %s%s", call.words, hostlist.compress(outcome.done) or "nobody", _left_out(outcome))
+        if call.kind == "featured" and outcome.done:
+            self._want_reconfigure()  # partitions that are made of features follow only then
+        return outcome
+
+    # People
+
+    async def _answer(self, groups: Groups, done: AbstractSet[str], *, but: Container[str]) -> dict[str, Exception]:
+        """Answer those whose orders are carried out, and give the others: they are decided anew."""
+        due = {name: asked.answer for name, asked in groups.asked.items() if asked.deed is None or name in done}
+        failed: dict[str, Exception] = {
+            name: Stale("Slurm did not do what a person has asked for: it is looked at again")
+            for name in groups.asked
+            if name not in due and name not in but
+        }
+        wrong = await asyncio.gather(*(self._write(name, answer) for name, answer in due.items()))
+        return failed | {name: trouble for name, trouble in zip(due, wrong, strict=True) if trouble is not None}
+
+    async def _write(self, name: str, answer: Answer) -> KubeError | None:
+        pod = self._ground.pod(name)
+        if pod is None:
+            return None  # and nobody waits there any more
+        annotations = {names.ORDER_DONE: json.encode(answer).decode()}
+        patch = Merge({"metadata": {"uid": pod.metadata.uid, "annotations": annotations}})
+        try:
+            async with self._hands:
+                await self._ground.pods.patch(pod.key, patch)
+        except KubeError as trouble:
+            return trouble
+        self.counts.answered += 1
+        return None
+
+
+def _left_out(outcome: Outcome) -> str:
+    unknown = f"; unknown: {hostlist.compress(outcome.unknown)}" if outcome.unknown else ""
+    return unknown + (f"; left as they are: {hostlist.compress(outcome.refused)}" if outcome.refused else "")

@@ -1,0 +1,38 @@
+"""Our kinds on a bare API server, as `make generate` writes them."""
+
+import asyncio
+
+import yaml
+
+from sunk.kube import access
+from sunk.kube.client import Client
+from sunk.kube.errors import AlreadyExists, NotFound, TooManyRequests
+from sunk.kube.resource import Record, Resource
+from sunk.local.cluster import Cluster
+from sunk.model.generate import crd_yaml
+from sunk.model.kinds import KINDS
+
+DEFINITIONS = Resource(
+    Record, version="v1", plural="customresourcedefinitions", group="apiextensions.k8s.io", namespaced=False
+)
+
+
+async def install(api: Cluster) -> None:
+    """Install them unless they are there, and wait until they are served."""
+    async with Client(access.from_kubeconfig(api.kubeconfig)) as client, asyncio.timeout(60):
+        for kind in KINDS:
+            try:
+                await client.create(DEFINITIONS, yaml.safe_load(crd_yaml(kind)))
+            except AlreadyExists:
+                continue
+        for kind in KINDS:
+            while not await _served(client, f"/apis/{kind.api_version}/{kind.plural}"):
+                await asyncio.sleep(0.05)
+
+
+async def _served(client: Client, path: str) -> bool:
+    try:
+        await client.request("GET", path)
+    except (NotFound, TooManyRequests):
+        return False
+    return True

@@ -1,0 +1,37 @@
+"""A newer release of slurmctld takes over a cluster that runs."""
+
+import pytest
+from tests.e2e.slurmcluster.release import Release, on
+
+from sunk.local import cluster as clusters, images
+from sunk.local.cluster import Cluster
+
+pytestmark = pytest.mark.full
+
+KINDS = ("cpu", "cpu", "cpu")
+VALUES = {"accounting": {"enabled": False}, "compute": {"nodes": {"cpu": {"affinity": on("cpu")}}}}
+
+
+@pytest.fixture(scope="module")
+def newer(cluster: Cluster) -> str:
+    """The release behind the default one, with its image on all Nodes."""
+    clusters.load(cluster, images.archive("slurm", slurm="26.05"))
+    return "26.05"
+
+
+def test_a_newer_slurmctld_takes_over_with_the_jobs_and_says_who_it_is(slurm: Release, newer: str) -> None:
+    first = slurm.object()["status"]
+    assert first["slurmVersion"].startswith(images.DEFAULT)
+    job = slurm.submit("sleep 600")
+    slurm.runs(job)
+    nodes = slurm.pods("compute")
+
+    slurm.install({"controller": {"image": {"tag": newer}}})
+    slurm.ready()
+    now = slurm.object()["status"]
+    assert now["slurmVersion"].startswith(newer)
+    # Slurm was asked anew, though no line of its configuration is another.
+    assert now["configWanted"] == now["configApplied"] != first["configApplied"]
+    assert (slurm.job(job), slurm.job(job, "Restarts")) == ("RUNNING", "0")
+    assert slurm.pods("compute") == nodes
+    assert slurm("srun", "echo", "still").strip() == "still"

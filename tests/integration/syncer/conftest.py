@@ -1,0 +1,56 @@
+"""A stage for each file of tests: a namespace of Kubernetes, a Slurm, and the syncer between them."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
+
+import pytest
+import pytest_asyncio
+from tests import crds
+from tests.integration.syncer.stage import Stage, staged
+
+from sunk.kube import access
+from sunk.kube.client import Client
+from sunk.kube.core import NAMESPACES
+from sunk.kube.errors import NotFound
+from sunk.local import slurm as slurms
+from sunk.local.cluster import Cluster
+from sunk.local.slurm import Slurm
+
+
+@pytest.fixture(scope="session")
+def installed(api: Cluster) -> Cluster:
+    """The API server with our CRDs."""
+    asyncio.run(crds.install(api))
+    return api
+
+
+@pytest.fixture(scope="module")
+def slurm_of_file(request: pytest.FixtureRequest) -> Iterator[Slurm]:
+    """A Slurm without nodes; a file that wants another one says so in `SLURM`."""
+    with slurms.cluster(**getattr(request.module, "SLURM", {})) as made:
+        yield made
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def stage(request: pytest.FixtureRequest, installed: Cluster, slurm_of_file: Slurm) -> AsyncIterator[Stage]:
+    """Shared by the tests of a file; `SYNCER` in it gives further words for the syncer's command line."""
+    namespace = f"test-{secrets.token_hex(4)}"
+    words = getattr(request.module, "SYNCER", ())
+    async with Client(access.from_kubeconfig(installed.kubeconfig)) as client:
+        await client.create(NAMESPACES, {"metadata": {"name": namespace}})
+        await _given_an_account(client, namespace)
+        async with staged(client, namespace, api=installed, slurm=slurm_of_file, words=words) as made:
+            yield made
+        await client.delete(NAMESPACES, namespace)
+
+
+async def _given_an_account(client: Client, namespace: str) -> None:
+    """Wait for the account that every Pod gets: without it the API server refuses Pods."""
+    async with asyncio.timeout(30):
+        while True:
+            with suppress(NotFound):
+                await client.request("GET", f"/api/v1/namespaces/{namespace}/serviceaccounts/default")
+                return
+            await asyncio.sleep(0.02)

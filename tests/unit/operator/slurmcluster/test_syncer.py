@@ -1,0 +1,112 @@
+"""The syncer's Pod and account, and the budget that goes with them."""
+
+import re
+from inspect import signature
+
+import pytest
+import yaml
+from tests.helm import CHART
+from tests.unit.operator.slurmcluster.made import cluster, container, found, pod
+
+from sunk.model import names
+from sunk.operator.slurmcluster import budget
+from sunk.operator.slurmcluster.syncer import arguments, rules
+from sunk.syncer.commands import syncer as command
+from sunk.syncer.ground import Manner
+
+SYNCER = ("Deployment", "slurm-syncer")
+
+
+def test_it_runs_as_slurm_user_and_only_sackd_sees_the_key() -> None:
+    made = cluster()
+    whole = pod(made, *SYNCER)
+    assert whole["securityContext"]["runAsUser"] == 64030
+    (sackd,) = whole["initContainers"]
+    assert sackd["restartPolicy"] == "Always"
+    mounts = {one["name"]: {each["name"] for each in one["volumeMounts"]} for one in (*whole["containers"], sackd)}
+    assert mounts == {"syncer": {"run", "token"}, "sackd": {"run", "key"}}
+    assert whole["automountServiceAccountToken"] is False
+    assert container(made, *SYNCER)["image"] == "localhost/sunk:24.11"
+
+
+def test_another_slurm_user_is_followed() -> None:
+    made = cluster({"controller": {"securityContext": {"runAsUser": 5000, "runAsGroup": 5000}}})
+    assert pod(made, *SYNCER)["securityContext"]["runAsUser"] == 5000
+
+
+def test_every_manner_can_be_set_and_reaches_the_command_line() -> None:
+    given = {
+        "notReadyAfter": 1,
+        "waveShare": 0.5,
+        "waveDelay": 2,
+        "clockSkew": 3,
+        "calm": 4,
+        "gather": 0.25,
+        "restartUnknownAfter": 6,
+        "forgetAfter": 7,
+        "slurmNodeCleanUp": False,
+    }
+    words = arguments(cluster({"syncer": {"config": {"syncer": given}}}))
+    read = command.make_context("syncer", words, resilient_parsing=False).params
+    manner = Manner(**{name: read[name] for name in signature(Manner).parameters})
+    assert manner == Manner(
+        clean_up=False,
+        not_ready_after=1,
+        wave_share=0.5,
+        wave_delay=2,
+        skew=3,
+        calm=4,
+        gather=0.25,
+        restart_unknown_after=6,
+        forget_after=7,
+    )
+
+
+def test_values_and_command_line_have_the_same_defaults() -> None:
+    read = command.make_context("syncer", arguments(cluster())).params
+    bare = command.make_context("syncer", ["--cluster=slurm"]).params
+    named = signature(Manner).parameters
+    assert {name: read[name] for name in named} == {name: bare[name] for name in named}
+    assert Manner(**{name: read[name] for name in named}) == Manner()
+
+
+def granted() -> list[dict[str, list[str]]]:
+    """What the chart lets the operator do where Slurm clusters are."""
+    text = (CHART / "templates" / "_names.tpl").read_text()
+    body = text.split('define "sunk.rules" -}}')[1].split("{{- end }}")[0]
+    lines = [line for line in body.splitlines() if not line.startswith("{{")]
+    everywhere = (CHART / "templates" / "rbac.yaml").read_text()
+    pods = re.search(r"resources: \[pods\]\n\s+verbs: \[(.*)\]", everywhere)
+    assert pods
+    events = [{"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]}]
+    read = [{"apiGroups": [""], "resources": ["pods"], "verbs": pods[1].split(", ")}]
+    return [*yaml.safe_load("\n".join(lines)), *events, *read]
+
+
+@pytest.mark.parametrize("rule", rules(cluster()), ids=lambda rule: "-".join(rule["resources"]))
+def test_the_operator_holds_what_it_grants(rule: dict[str, list[str]]) -> None:
+    """Kubernetes refuses a Role with more rights than its author has."""
+    for resource in rule["resources"]:
+        held = {
+            verb
+            for one in granted()
+            if one["apiGroups"] == rule["apiGroups"] and resource in one["resources"]
+            for verb in one["verbs"]
+        }
+        assert set(rule["verbs"]) <= held, resource
+
+
+def test_its_rights_name_what_they_are_for() -> None:
+    names_only = {"slurmclusters": "slurm", "configmaps": "slurm-slurm-conf"}
+    for rule in rules(cluster()):
+        for resource in rule["resources"]:
+            if resource in names_only:
+                assert rule["resourceNames"] == [names_only[resource]]
+    assert not any("nodes" in rule["resources"] or "secrets" in rule["resources"] for rule in rules(cluster()))
+
+
+def test_the_budget_spans_compute_pods_that_are_not_known_to_be_idle() -> None:
+    spec = found(cluster(), "PodDisruptionBudget", "slurm-compute")["spec"]
+    assert spec["minAvailable"] == budget.NEVER_MET
+    assert spec["selector"]["matchLabels"] == {names.CLUSTER: "slurm", names.COMPONENT: "compute"}
+    assert spec["selector"]["matchExpressions"] == [{"key": names.EVICTABLE, "operator": "NotIn", "values": ["true"]}]

@@ -1,0 +1,181 @@
+"""Both sides by a script: stores filled by hand, and a slurmctld that takes orders about nodes and writes them down."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar, cast
+
+from msgspec import json
+from msgspec.structs import replace
+from tests.unit.slurm.scripted import Server
+from tests.unit.syncer.both import CLUSTER, HERE, entry, member, pair, pod, row, slice_of
+from tests.unit.syncer.stores import complete, put
+
+from sunk.kube.access import Access
+from sunk.kube.client import Client
+from sunk.kube.collection import Collection
+from sunk.kube.core import CONFIG_MAPS
+from sunk.kube.credentials import Nobody
+from sunk.kube.events import Recorder
+from sunk.model import hostlist
+from sunk.model.nodeslice import MOST_ENTRIES
+from sunk.objects.clusters import SLURMCLUSTERS
+from sunk.objects.members import NODESETS, NODESLICES
+from sunk.slurm.errors import UnknownName
+from sunk.slurm.library import Library
+from sunk.slurm.mirror import Mirror
+from sunk.slurm.orders import Orders
+from sunk.slurm.records import Node, Table
+from sunk.slurm.states import NodeFlag
+from sunk.slurm.wire import Change
+from sunk.syncer import extra
+from sunk.syncer.downward import Downward
+from sunk.syncer.ground import Ground
+from sunk.syncer.members import Members
+from sunk.syncer.pods import COMPUTE_PODS
+
+T = TypeVar("T")
+LATENCY = 0.002
+
+
+class Slurm(Server):
+    """Stands where a Library does."""
+
+    def __init__(self, *rows: Node) -> None:
+        super().__init__(*rows)
+        self.told: list[Change] = []
+        self.refuses: Callable[[Change], Exception | None] = lambda _: None
+
+    @property
+    def wire(self) -> "Slurm":
+        return self
+
+    async def call(self, blocking: Callable[[], T], *, asked: str) -> T:
+        await asyncio.sleep(LATENCY)
+        if self.away is not None:
+            raise self.away
+        assert asked
+        return blocking()
+
+    async def all_nodes(self) -> Table[Node]:
+        await asyncio.sleep(LATENCY)
+        if self.away is not None:
+            raise self.away
+        return Table(rows=tuple(self.now["nodes"].values()), updated=self.clock)
+
+    def update_nodes(self, change: Change) -> None:
+        if (refusal := self.refuses(change)) is not None:
+            raise refusal
+        self.told.append(change)
+        for name in hostlist.expand(change.names):
+            found = self.node(name)
+            if found is None:
+                raise UnknownName(2018, asked=f"update {name}")
+            self.put(self._changed_row(found, change))
+
+    def _changed_row(self, node: Node, change: Change) -> Node:
+        bits = node.state_bits
+        if change.state == NodeFlag.DRAIN.value:
+            bits |= NodeFlag.DRAIN.value
+        if change.state == NodeFlag.UNDRAIN.value:
+            bits &= ~NodeFlag.DRAIN.value
+        features = node.features if change.features is None else tuple(filter(None, change.features.split(",")))
+        return replace(
+            node,
+            state_bits=bits,
+            reason=node.reason if change.reason is None else change.reason,
+            reason_time=node.reason_time if change.reason is None else self.clock,
+            extra=node.extra if change.extra is None else change.extra,
+            features=features,
+        )
+
+    def drains(self) -> list[tuple[str, str | None]]:
+        """The orders about drains: to whom, and the reason; None where one is taken back."""
+        about = {NodeFlag.DRAIN.value, NodeFlag.UNDRAIN.value}
+        return [(change.names, change.reason) for change in self.told if change.state in about]
+
+    def is_drained(self, name: str) -> bool:
+        found = self.node(name)
+        return found is not None and found.state.draining
+
+    def node(self, name: str) -> Node | None:
+        found: Node | None = self._tables["nodes"].get(name)
+        return found
+
+
+class Stage:
+    """A downward worker between two scripted sides. Nothing in here sends a request to Kubernetes."""
+
+    def __init__(self, slurm: Slurm) -> None:
+        self.slurm = slurm
+        self.leads = True
+        self.reconfigures = 0
+        self.client = Client(Access(server="http://nowhere.invalid", tls=None, credentials=Nobody()))
+        library = cast("Library", slurm)
+        mirror = Mirror(slurm)
+        self.ground = Ground(
+            namespace=HERE,
+            cluster=CLUSTER,
+            client=self.client,
+            recorder=Recorder(self.client, reporter="test", instance="test"),
+            may_write=lambda: self.leads,
+            pods=Collection(self.client, COMPUTE_PODS),
+            slices=Collection(self.client, NODESLICES),
+            sets=Collection(self.client, NODESETS),
+            clusters=Collection(self.client, SLURMCLUSTERS),
+            files=Collection(self.client, CONFIG_MAPS),
+            library=library,
+            mirror=mirror,
+            orders=Orders(library, mirror=mirror),
+        )
+        self.members = Members(self.ground.slices.store, cluster=CLUSTER)
+        self.worker = Downward(self.ground, self.members, want_reconfigure=self._count)
+
+    def _count(self) -> None:
+        self.reconfigures += 1
+
+    def put(self, *records: Any) -> None:
+        for each in records:
+            store: Any = self.ground.pods.store if isinstance(each, COMPUTE_PODS.record) else self.ground.slices.store
+            put(store, each)
+
+    def complete(self) -> None:
+        complete(self.ground.pods.store)
+        complete(self.ground.slices.store)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        task = asyncio.create_task(self.worker.run(), name="downward")
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.wait({task})
+            assert task.cancelled(), task.exception()
+
+
+def known(name: str, **values: Any) -> Node:
+    """An idle node of a member whose Pod is ready, marked as such."""
+    found = pair(of=pod(name), on=row(name))
+    ours = extra.wanted(replace(found, member=member(name)))
+    return row(name, extra=json.encode({extra.KEY: ours}).decode(), **values)
+
+
+@asynccontextmanager
+async def staged(names: Iterable[str], *, rows: Iterable[Node] = ()) -> AsyncIterator[Stage]:
+    """Members with a ready Pod and an idle node each, for a worker that has done all there was to do."""
+    everybody = list(names)
+    given = {each.name: each for each in rows}
+    stage = Stage(Slurm(*(given.get(name) or known(name) for name in everybody)))
+    for start in range(0, len(everybody), MOST_ENTRIES):
+        some = everybody[start : start + MOST_ENTRIES]
+        stage.put(slice_of(*map(entry, some), name=f"set-{start}"))
+    stage.put(*map(pod, everybody))
+    stage.complete()
+    try:
+        async with stage.ground.mirror.running(), stage.running():
+            await asyncio.sleep(5)
+            stage.slurm.told.clear()
+            yield stage
+    finally:
+        await stage.client.close()

@@ -1,0 +1,31 @@
+"""Fill a store as a watch would."""
+
+from itertools import count
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from sunk.kube.resource import Record
+from sunk.kube.store import Store
+from sunk.kube.view import Changed, Deleted, Synced
+
+R = TypeVar("R", bound=Record)
+_versions = count(1)
+
+
+def put(store: Store[R], *records: R) -> None:
+    for record in records:
+        store.take(Changed(_next(record)), version="")
+
+
+def remove(store: Store[R], *records: R) -> None:
+    for record in records:
+        store.take(Deleted(_next(record)), version="")
+
+
+def complete(store: Store[R]) -> None:
+    store.take(Synced(), version=str(next(_versions)))
+
+
+def _next(record: R) -> R:
+    return replace(record, metadata=replace(record.metadata, resource_version=str(next(_versions))))

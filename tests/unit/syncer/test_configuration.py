@@ -1,0 +1,55 @@
+"""When slurmctld is told to read its files anew."""
+
+import math
+
+from hypothesis import given, strategies as st
+
+from sunk.model import mark
+from sunk.syncer.configuration import LAST_PAUSE, LONGEST, NONE, QUIET, Need, pause
+
+moments = st.floats(min_value=0, max_value=1e6)
+
+
+def test_without_a_wish_it_is_never_told() -> None:
+    assert math.inf == NONE.due
+    assert not NONE.holds
+
+
+def test_a_wish_waits_for_quiet() -> None:
+    assert Need().wished(now=100).due == 100 + QUIET
+    assert Need().wished(now=100).wished(now=101).due == 101 + QUIET
+
+
+@given(st.lists(moments, min_size=1, max_size=20))
+def test_however_many_wishes_come_the_first_waits_no_longer_than_said(wishes: list[float]) -> None:
+    need = NONE
+    for now in sorted(wishes):
+        need = need.wished(now=now)
+    assert need.due <= min(wishes) + LONGEST
+    assert need.due <= max(wishes) + QUIET
+
+
+def test_what_did_not_help_is_tried_less_and_less_often() -> None:
+    need, now = Need().wished(now=0), 0.0
+    pauses = []
+    for _ in range(12):
+        now = max(now, need.due)
+        need = need.after_a_try(now=now)
+        pauses.append(need.due - now)
+    assert pauses == sorted(pauses)
+    assert pauses[0] == pause(1)
+    assert pauses[-1] == LAST_PAUSE
+
+
+def test_a_new_wish_is_not_held_up_by_older_failures() -> None:
+    need = Need().wished(now=0)
+    for _ in range(8):
+        need = need.after_a_try(now=need.due)
+    assert need.wished(now=1000).due <= 1000 + QUIET
+
+
+def test_the_mark_is_read_from_the_last_line_that_counts() -> None:
+    text = "SlurmctldParameters=a\nNodeName=x\nSlurmctldParameters=enable_configless,sunk_config=77,b\n"
+    assert mark.read(text) == "77"
+    assert mark.read("SlurmctldParameters=sunk_config=1\nSlurmctldParameters=b\n") == ""
+    assert mark.read("") == ""

@@ -1,0 +1,110 @@
+"""What is done about one node, whatever both sides say."""
+
+from hypothesis import given, strategies as st
+from msgspec.structs import replace
+from tests.unit.syncer import both
+from tests.unit.syncer.both import BEGAN, going, later, member, pod
+
+from sunk.model.drains import Deed, Drain, Undrain, is_ours, text
+from sunk.model.names import HPC_VERIFICATION
+from sunk.slurm.orders import can_undrain
+from sunk.slurm.records import Node
+from sunk.slurm.states import NodeBase, NodeFlag
+from sunk.syncer import verification
+from sunk.syncer.causes import Pair, causes
+from sunk.syncer.deeds import deed
+from sunk.syncer.pods import ComputePod, Condition
+
+START = int(BEGAN.timestamp())
+OFTEN = st.integers(0, 200)
+REASONS = st.sampled_from(
+    [
+        "",
+        "alice: bad fan",
+        "Not responding",
+        "NHC (verify-undrain)",
+        "k8s: cordon: disk",
+        "k8s: pod terminated",
+        "k8s: pod not ready: cordon",
+        "k8s: pending deletion",
+        "k8s: pod deletion timeout",
+        "k8s: of nobody",
+    ]
+)
+FLAGS = st.sets(st.sampled_from([NodeFlag.DRAIN, NodeFlag.POWERED_DOWN, NodeFlag.NOT_RESPONDING]))
+EXTRAS = st.sampled_from(["", "no JSON", '{"rack":7}', '{"k8s":{}}'])
+
+
+@st.composite
+def rows(draw: st.DrawFn) -> Node:
+    return both.row(
+        "n1",
+        *draw(FLAGS),
+        base=draw(st.sampled_from(NodeBase)),
+        reason=draw(REASONS),
+        reason_time=START + draw(OFTEN),
+        extra=draw(EXTRAS),
+    )
+
+
+@st.composite
+def pods(draw: st.DrawFn) -> ComputePod | None:
+    marks = {
+        "cordon": draw(st.none() | st.sampled_from(["", "disk"])),
+        "pending_deletion": draw(st.none() | st.just("update")),
+        "kept_drain": draw(st.none() | st.sampled_from(["", "bob: smoke", "k8s: cordon", "verify-undrain"])),
+    }
+    said = {name: value for name, value in marks.items() if value is not None}
+    checked = Condition(
+        HPC_VERIFICATION, draw(st.sampled_from(["True", "False"])), last_transition_time=later(draw(OFTEN))
+    )
+    found = pod("n1", checked, ready=draw(st.booleans()), **said)  # type: ignore[arg-type]
+    return draw(st.sampled_from([None, found, found, going(found)]))
+
+
+PAIRS = st.builds(
+    Pair,
+    member=st.sampled_from([member("n1"), member("n1", "parked"), member("n1", "leaving")]),
+    pod=pods(),
+    row=rows(),
+    unready_long=st.booleans(),
+)
+
+
+def after(pair: Pair, what: Deed | None) -> Pair:
+    """What Slurm makes of an order, later than anything that has happened so far."""
+    row, drain = pair.row, NodeFlag.DRAIN.value
+    if isinstance(what, Drain):
+        bits, moment = row.state_bits | drain, START + 1000
+        return replace(pair, row=replace(row, state_bits=bits, reason=what.reason, reason_time=moment))
+    return replace(pair, row=replace(row, state_bits=row.state_bits & ~drain)) if isinstance(what, Undrain) else pair
+
+
+def done(pair: Pair) -> Deed | None:
+    return deed(pair, skew=5.0)
+
+
+@given(PAIRS)
+def test_after_one_deed_there_is_nothing_left_to_do(pair: Pair) -> None:
+    assert done(after(pair, done(pair))) is None
+
+
+@given(PAIRS)
+def test_only_what_slurm_would_not_revive_is_undrained(pair: Pair) -> None:
+    if isinstance(done(pair), Undrain):
+        assert can_undrain(pair.row.state)
+
+
+@given(PAIRS)
+def test_a_foreign_drain_is_touched_by_nothing_but_a_verification(pair: Pair) -> None:
+    if pair.row.state.draining and not is_ours(pair.row.reason):
+        assert done(pair) is None or verification.lifts(pair, skew=5.0)
+
+
+@given(PAIRS)
+def test_we_drain_in_our_name_exactly_for_the_causes_that_hold(pair: Pair) -> None:
+    what = done(pair)
+    if isinstance(what, Drain) and is_ours(what.reason):
+        assert what.reason == text(causes(pair))
+    if isinstance(what, Undrain):
+        assert text(causes(pair)) is None

@@ -1,0 +1,57 @@
+"""What Slurm shows of Kubernetes, and the drain that a fresh record has lost."""
+
+from tests.unit.syncer.both import drained, pair, pod, row
+
+from sunk.model import names
+from sunk.model.drains import Drain
+from sunk.slurm.states import NodeBase
+from sunk.syncer import extra
+from sunk.syncer.deeds import deed
+from sunk.syncer.pods import Condition
+
+OURS = '{"k8s":{"node":"node-of-n1","pod":"n1","nodeset":"set","conditions":{"Ready":"True"}}}'
+
+
+def test_it_names_node_pod_and_nodeset_and_what_people_say_of_the_pod() -> None:
+    conditions = (
+        Condition("ContainersReady", "True"),
+        Condition(names.SLURM_DRAIN, "True"),
+        Condition(names.HPC_VERIFICATION, "False"),
+    )
+    assert extra.wanted(pair(of=pod("n1", *conditions, lock="locked"))) == {
+        "node": "node-of-n1",
+        "pod": "n1",
+        "nodeset": "set",
+        "conditions": {"Ready": "True", names.HPC_VERIFICATION: "False"},
+        "lock": "locked",
+    }
+
+
+def test_without_a_pod_it_tells_that_there_is_none() -> None:
+    assert extra.wanted(pair()) == {"node": "node-of-n1", "pod": "", "nodeset": "set", "conditions": {}}
+
+
+def test_it_is_written_only_where_our_key_differs() -> None:
+    assert not extra.differs(pair(of=pod(), on=row(extra=OURS)))
+    assert not extra.differs(pair(of=pod(), on=row(extra=OURS[:-1] + ',"rack":7}')))
+    assert extra.differs(pair(of=pod(ready=False), on=row(extra=OURS)))
+    assert extra.differs(pair(of=pod(), on=row(extra='{"k8s":1}')))
+    for text in ("", "no JSON", "[]", '{"rack":7}', '"k8s"'):
+        assert extra.differs(pair(of=pod(), on=row(extra=text)))
+        assert not extra.marked(row(extra=text))
+    assert extra.marked(row(extra=OURS))
+
+
+def test_a_kept_drain_is_put_on_a_fresh_record_before_anything_of_ours() -> None:
+    kept = pod(ready=False, kept_drain="alice: bad fan", cordon="disk")
+    for found in (row(), drained(reason="k8s: pod not ready"), row(reason="left over"), row(extra='{"rack":7}')):
+        assert deed(pair(of=kept, on=found), skew=5) == Drain("alice: bad fan")
+
+
+def test_a_kept_drain_is_not_put_on_a_record_that_is_ours_or_over_what_somebody_has_written() -> None:
+    kept = pod(kept_drain="alice: bad fan")
+    down = row(base=NodeBase.DOWN, reason="bob: smoke")
+    for found in (row(extra=OURS), drained(reason="bob: smoke"), drained(reason="alice: bad fan"), down):
+        assert extra.kept_drain(pair(of=kept, on=found)) is None
+    for reason in ("", " ", "k8s: cordon"):
+        assert extra.kept_drain(pair(of=pod(kept_drain=reason))) is None

@@ -1,0 +1,20 @@
+"""What the parts of the syncer say, laid together."""
+
+from sunk.model.report import Report
+from sunk.syncer.report import MOST_STUCK, gathered
+
+
+def test_each_part_says_what_it_knows() -> None:
+    found = gathered([Report(config="a", version="24.11.5"), Report(held="x"), Report(delayed="y"), Report()])
+    assert found == Report(config="a", version="24.11.5", held="x", delayed="y")
+
+
+def test_what_two_say_of_one_matter_stands_side_by_side_and_once() -> None:
+    assert gathered([Report(held="x"), Report(held="y"), Report(held="x")]).held == "x; y"
+
+
+def test_of_what_is_stuck_some_is_told_in_an_order_that_stays() -> None:
+    many = tuple(f"node {number:02}" for number in range(30))
+    first = gathered([Report(stuck=many[:20]), Report(stuck=many[10:])])
+    assert first.stuck == many[:MOST_STUCK]
+    assert first == gathered([Report(stuck=many[10:]), Report(stuck=many[:20])])
