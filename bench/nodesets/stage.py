@@ -55,10 +55,10 @@ class Stage(Struct, frozen=True):
 
 
 @asynccontextmanager
-async def staged(count: int) -> AsyncIterator[Stage]:
-    """Start a server with so many Nodes. Pods stay unbound: only what the operator writes is of interest."""
+async def staged(count: int, *, binds: bool = False) -> AsyncIterator[Stage]:
+    """Start a server with so many Nodes. Unless told otherwise Pods stay unbound: only what is written counts."""
     name = f"bench-nodeset-{os.getpid()}"
-    settings = Settings(nodes=count, fleet="node", binds=False, labels={POOL: "yes"})
+    settings = Settings(nodes=count, fleet="node", binds=binds, labels={POOL: "yes"}, keep=True)
     try:
         cluster = clusters.up(Spec(name=name, nodes=()), stock=stock.fill(images=False))
         async with Client(access.from_kubeconfig(cluster.kubeconfig)) as client:

@@ -1,5 +1,6 @@
 """The chart of the operator on a real API server: what it installs, grants, updates, and leaves behind."""
 
+import json
 import secrets
 import shutil
 import subprocess
@@ -19,7 +20,10 @@ from tests.waiting import eventually
 
 from sunk.local import stock
 from sunk.local.cluster import Cluster
+from sunk.model.cluster.kind import SlurmClusterSpec
 from sunk.model.names import GROUP
+from sunk.operator.slurmcluster import syncer
+from sunk.operator.slurmcluster.view import view
 
 ACCOUNT = "sunk-controller-manager"
 LEASES = "leases.coordination.k8s.io"
@@ -115,7 +119,7 @@ def test_a_wrong_value_is_refused_with_its_path(helm: Helm, value: str, said: st
 
 def test_the_operator_may_do_what_it_must_and_no_more(helm: Helm, release: str) -> None:
     helm.install(release)
-    kubectl, own = helm.kubectl, helm.kubectl.namespace
+    kubectl = helm.kubectl
     wanted = {
         "nodes": ("get", "list", "watch", "patch"),
         "nodes/status": ("patch",),
@@ -128,25 +132,29 @@ def test_the_operator_may_do_what_it_must_and_no_more(helm: Helm, release: str) 
         f"{SETS}/finalizers": ("update",),
         "deployments.apps": ("get", "list", "watch", "create", "patch", "delete"),
         "statefulsets.apps": ("get", "list", "watch", "create", "patch", "delete"),
-        "configmaps": ("get", "list", "create", "patch", "delete"),
+        "configmaps": ("get", "list", "watch", "create", "patch", "delete"),
         "services": ("get", "list", "create", "patch", "delete"),
         "persistentvolumeclaims": ("get", "create", "patch"),
         "secrets": ("get", "create"),
         SLICES: ("get", "list", "watch", "create", "patch", "delete"),
         REVISIONS: ("get", "list", "watch", "create", "patch", "delete"),
         "events.events.k8s.io": ("create", "patch"),
+        # For the syncer of each Slurm cluster: an account, and of each right that it gets at least as much.
+        "serviceaccounts": ("get", "list", "create", "patch", "delete"),
+        "roles.rbac.authorization.k8s.io": ("get", "list", "create", "patch", "delete"),
+        "rolebindings.rbac.authorization.k8s.io": ("get", "list", "create", "patch", "delete"),
+        "poddisruptionbudgets.policy": ("get", "list", "create", "patch", "delete"),
+        "pods/status": ("patch",),
+        f"{SLICES}/status": ("patch",),
+        LEASES: ("create", "get", "patch"),
     }
     must = {Ask(verb, what) for what, verbs in wanted.items() for verb in verbs}
-    must |= {Ask(verb, LEASES, name=ACCOUNT, namespace=own) for verb in ("get", "patch")}
-    must.add(Ask("create", LEASES, namespace=own))
     assert allowed(kubectl, must) == must
 
     never = {Ask(verb, what) for what in wanted for verb in VERBS if verb not in wanted[what]}
-    plain = ("serviceaccounts", "namespaces", f"{SLICES}/status")
-    below = ("pods/status", "pods/exec", "pods/eviction", "clusterroles.rbac.authorization.k8s.io")
-    never |= {Ask(verb, what) for what in (*plain, *below) for verb in VERBS}
-    never |= {Ask(verb, LEASES, name="other", namespace=own) for verb in VERBS if verb != "create"}
-    never |= {Ask(verb, LEASES, name=ACCOUNT, namespace="kube-system") for verb in VERBS}
+    below = ("namespaces", "pods/exec", "pods/eviction", "clusterroles.rbac.authorization.k8s.io")
+    never |= {Ask(verb, what) for what in below for verb in VERBS}
+    never |= {Ask(verb, "roles.rbac.authorization.k8s.io") for verb in ("bind", "escalate")}
     assert allowed(kubectl, never) == set()
 
 
@@ -169,6 +177,20 @@ def test_the_account_is_enough_to_follow_everything_and_to_lead(
             process.terminate()
     assert process.returncode == 0
     assert kubectl(*holder) == ""
+
+
+def test_the_operator_may_grant_a_syncer_what_it_needs(helm: Helm, release: str) -> None:
+    """Kubernetes lets nobody grant more than he holds."""
+    kubectl, own = helm.kubectl, helm.kubectl.namespace
+    helm.install(release, "--set", f"namespaces={{{own}}}", "--set", "priorityClass.create=false")
+    made = [*syncer.objects(view(SlurmClusterSpec(), name="slurm", namespace=own))]
+    granting = [one for one in made if one["kind"] in {"ServiceAccount", "Role", "RoleBinding"}]
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": granting})
+    operator = f"system:serviceaccount:{own}:{ACCOUNT}"
+    told = kubectl("apply", "--server-side", "-f", "-", "--as", operator, stdin=text)
+    assert len(told.splitlines()) == len(granting) == 3
+    asked = ("auth", "can-i", "--as", f"system:serviceaccount:{own}:slurm-syncer")
+    assert kubectl(*asked, "patch", "pods", "--subresource=status").strip() == "yes"
 
 
 def said_by(port: int) -> str:

@@ -56,6 +56,8 @@ def terminal(*command: str) -> Iterator[Terminal]:
     screen, inner = os.openpty()
     fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
     environment = {"PATH": os.environ["PATH"], "TERM": "xterm-256color", "LANG": "C.UTF-8"}
+    # Whoever runs these tests in the background has them ignore Ctrl-C, and that would be handed down.
+    command = ("env", "--default-signal=INT", *command)
     with subprocess.Popen(
         command, stdin=inner, stdout=inner, stderr=inner, env=environment, start_new_session=True
     ) as process:

@@ -8,11 +8,8 @@ from sunk.slurm.library import Library
 
 async def test_it_says_what_it_runs_with(library: Library, cluster: Remote) -> None:
     found = await library.configuration()
-    shown = dict(
-        (part.strip() for part in line.split("=", 1))
-        for line in cluster.run("scontrol", "show", "config").splitlines()
-        if "=" in line
-    )
+    lines = (line.partition("=") for line in cluster.run("scontrol", "show", "config").splitlines())
+    shown = {name.strip(): value.strip() for name, _, value in lines}
     assert found.version == shown["SLURM_VERSION"]
     assert found.cluster == shown["ClusterName"]
     assert ",".join(found.parameters) == shown["SlurmctldParameters"]

@@ -76,6 +76,12 @@ async def test_a_restart_shows_in_every_table(library: Library, cluster: Remote)
     after = await library.everything(tables)
     assert None not in (after.nodes, after.jobs, after.partitions)
 
+    async def registered() -> bool:
+        rows = (await library.all_nodes()).rows
+        return all(row.version for row in rows if row.name in NODES)
+
+    await until(registered, seconds=60)  # what a slurmd says of itself is not among what is saved
+
 
 async def test_a_job_shows_the_gpus_that_it_holds(library: Library, jobs: Jobs) -> None:
     wanted = Description(

@@ -5,10 +5,9 @@ more time than what is then done with the change, and on a busy machine it is do
 that writes some hundreds of changes a second sends every one of them by itself.
 
 The design. While changes keep coming, the kernel is told after each read not to wake us for a while, unless much comes
-together (`SO_RCVLOWAT`). Then all that came is read in one go. A change after a pause is never held: a pause is twice
-as long as a hold, so what comes less often than that comes at once. What is held stays in the kernel's buffer. So
-nothing can be lost here, a slow reader holds up the server as before, and the end of a stream, which passes any mark,
-is heard at once.
+together (`SO_RCVLOWAT`). Then all that came is read in one go. A change after a pause is never held: what comes less
+often than every 24 ms comes at once. What is held stays in the kernel's buffer. So nothing can be lost here, a slow
+reader holds up the server as before, and the end of a stream, which passes any mark, is heard at once.
 
 What was refused: `pause_reading` of the transport, which under TLS keeps the news from us but goes on to wake the
 process for each of them; and a pause of the reader, which does the same and costs a timer and a task besides.
@@ -17,15 +16,14 @@ process for each of them; and a pause of the reader, which does the same and cos
 import asyncio
 import socket
 from collections.abc import Awaitable
-from contextlib import suppress
 from typing import Final
 
 from aiohttp import StreamReader
 
-HOLD: Final = 0.010
+HOLD: Final = 0.015
 """Seconds for which a change may be held at most."""
-PAUSE: Final = 2 * HOLD
-"""Seconds without a word after which a stream is quiet."""
+PAUSE: Final = 0.024
+"""Seconds between two reads after which a stream is quiet: a hold, and a while in which a busy one would have spoken."""
 MUCH: Final = 1 << 16
 """Bytes that are not held any longer, and after which there is surely more to read."""
 
@@ -62,5 +60,7 @@ class Stream:
     def _mark(self, size: int) -> None:
         """Wake us for so many bytes, or for the end. Where they lie there already, the kernel says so at once."""
         if self._connection is not None:
-            with suppress(OSError):  # closed meanwhile, which is told elsewhere
+            try:
                 self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
+            except OSError:  # closed meanwhile, which is told elsewhere
+                self._connection = None

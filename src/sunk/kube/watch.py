@@ -29,6 +29,7 @@ import logging
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
 from contextlib import aclosing, asynccontextmanager
+from itertools import chain
 from typing import Final, Generic
 
 from msgspec import DecodeError, Raw, Struct, json
@@ -122,10 +123,11 @@ class Watch(Generic[R]):
     async def events(self) -> AsyncGenerator[Event[R]]:
         while True:
             try:
-                async with aclosing(self._round()) as events:
-                    async for event in events:
-                        self._well()
-                        yield event
+                async with aclosing(self._round()) as heard:
+                    async for events in heard:
+                        for event in events:
+                            self._well()
+                            yield event
             except _NoStreamedList as refused:
                 log.info("%s: %s; reading pages from now on", self._path, refused)
                 self._streams_lists = False
@@ -135,8 +137,11 @@ class Watch(Generic[R]):
             except KubeError as trouble:
                 await self._back_off(trouble)
 
-    def _round(self) -> AsyncGenerator[Event[R]]:
-        """Do one request's worth: a list, a stream up to its end, or a stream that begins with a list."""
+    def _round(self) -> AsyncGenerator[Iterable[Event[R]]]:
+        """Do one request's worth: a list, a stream up to its end, or a stream that begins with a list.
+
+        What was read together is given together, and is taken in only as far as somebody asks for it.
+        """
         if not self.version:
             self._view.begin()
             self._lists += 1
@@ -145,24 +150,21 @@ class Watch(Generic[R]):
                 return self._paged()
         return self._streamed()
 
-    async def _paged(self) -> AsyncGenerator[Event[R]]:
+    async def _paged(self) -> AsyncGenerator[Iterable[Event[R]]]:
         version, limit = "", PAGE
         while not version:
             try:
                 async for page in self._client.pages(self._resource, self._scope, limit=limit):
-                    for item in page.items or ():
-                        for event in self._change(item):
-                            yield event
+                    yield chain.from_iterable(map(self._change, page.items or ()))
                     version = page.metadata.resource_version
             except Gone:  # the list grew too old between two pages; without pages it cannot
                 if not limit:
                     raise
                 version, limit = "", 0
         self.version = version
-        for event in self._view.end():
-            yield event
+        yield self._view.end()
 
-    async def _streamed(self) -> AsyncGenerator[Event[R]]:
+    async def _streamed(self) -> AsyncGenerator[Iterable[Event[R]]]:
         clock = asyncio.get_running_loop().time
         opened = clock()
         async with self._open() as stream:
@@ -170,9 +172,7 @@ class Watch(Generic[R]):
             while chunk := await self._read(stream):
                 if self.version:  # a first list is wanted at once
                     stream.gather(len(chunk))
-                for line in lines.feed(chunk):
-                    for event in self._hear(line):
-                        yield event
+                yield chain.from_iterable(map(self._hear, lines.feed(chunk)))
         if not self.version or clock() - opened < _SHORTEST_LIFE:
             # A stream that ends before it began would otherwise be opened again at once, and again.
             raise Unreachable(f"GET {self._path}: the server ended the watch when it had hardly begun")

@@ -27,8 +27,10 @@ LONG_TEXT: Final = 65_536
 FEATURES: Final = 1000
 _UNSET: Final = 2
 """How many of the highest values are none."""
-_JOB_TEXTS: Final = ("name", "comment", "extra", "account", "qos")
-_LONG_JOB_TEXTS: Final = ("admin_comment", "wanted_nodes", "refused_nodes", "features", "dependency")
+_TEXTS: Final = (
+    *((name, JOB_TEXT) for name in ("name", "comment", "extra", "account", "qos")),
+    *((name, LONG_TEXT) for name in ("admin_comment", "wanted_nodes", "refused_nodes", "features", "dependency")),
+)
 _NODE_TEXTS: Final = ("reason", "comment", "extra")
 NUMBERS: Final[Mapping[str, int]] = {
     **dict.fromkeys(("cpus_per_task", "tasks_per_node", "cpus_per_node"), 2**16 - 1 - _UNSET),
@@ -50,10 +52,9 @@ def check_change(change: Change) -> None:
 
 def check_job(wanted: Description) -> None:
     """Look at a job before it is submitted, allocated or changed."""
-    for name in _JOB_TEXTS:
-        _check_text(f"the {name} of a job", getattr(wanted, name), most=JOB_TEXT)
-    for name in _LONG_JOB_TEXTS:
-        _check_text(f"the {name} of a job", getattr(wanted, name), most=LONG_TEXT)
+    for name, most in _TEXTS:
+        if text := getattr(wanted, name):
+            _check_text(f"the {name} of a job", text, most=most)
     for name, most in NUMBERS.items():
         value = getattr(wanted, name)
         if value is not None and not 0 <= value <= most:

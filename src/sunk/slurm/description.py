@@ -1,10 +1,10 @@
 """A job as we describe it to Slurm, to submit, allocate or change it. What is None is left to Slurm, or as it is."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 if TYPE_CHECKING:
     from sunk.slurm.binding._libslurm import _FFI
@@ -63,33 +63,28 @@ _C_NAMES: Final[Mapping[str, str]] = {
     "memory": "pn_min_memory",
 }
 _APART: Final = frozenset({"environment", "whole_nodes"})
+_PLACES: Final = tuple("" if name in _APART else _C_NAMES.get(name, name) for name in Description.__struct_fields__)
+"""Where each field goes, in their order; empty for those that take more than that."""
 
 
-@contextmanager
-def filled(wanted: Description, *, blank: Any, ffi: "_FFI") -> Iterator[Any]:
-    """Give the message for libslurm, which lives as long as the block: C holds pointers into Python's memory."""
+def filled(wanted: Description, *, blank: Any, ffi: "_FFI") -> tuple[Any, list[Any]]:
+    """Give the message for libslurm, and what has to be held as long as it: C has pointers into Python's memory."""
     message = ffi.new("job_desc_msg_t *", blank[0])
     held: list[Any] = []
-    for name, value in _values(wanted):
+    for place, value in zip(_PLACES, astuple(wanted), strict=True):
+        if value is None or not place:
+            continue
         if isinstance(value, str):
             held.append(c_text(value, ffi=ffi))
             value = held[-1]  # noqa: PLW2901 - the same value in C
-        setattr(message, name, value)
+        setattr(message, place, value)
+    if wanted.whole_nodes:
+        message.shared = 0
     if wanted.environment is not None:
         held += (lines := [c_text(f"{name}={value}", ffi=ffi) for name, value in wanted.environment.items()])
         held.append(ffi.new("char *[]", lines))
         message.environment, message.env_size = held[-1], len(lines)
-    yield message
-    held.clear()
-
-
-def _values(wanted: Description) -> Iterator[tuple[str, str | int]]:
-    for name in Description.__struct_fields__:
-        value = getattr(wanted, name)
-        if name not in _APART and value is not None:
-            yield _C_NAMES.get(name, name), value
-    if wanted.whole_nodes:
-        yield "shared", 0
+    return message, held
 
 
 def c_text(text: str, *, ffi: "_FFI") -> Any:

@@ -18,7 +18,9 @@ begins it, and until then from when slurmctld last answered any call.
 """
 
 import asyncio
+import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -56,6 +58,9 @@ class Library:
         self._doubt = doubt
         self._patience = patience
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="slurm")
+        self._most, self._working = threads, 0
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._lock = threading.Lock()
         self._pings = ThreadPoolExecutor(1, thread_name_prefix="slurm-ping")
         self._answered = 0.0
         self._ping: asyncio.Future[bool] | None = None
@@ -132,7 +137,7 @@ class Library:
         """Run a blocking call of the wire on a thread, and wait for it within bounds."""
         turn = Turn(queued=time.monotonic())
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        work = self._threads.submit(self._run, blocking, turn, answer)
+        self._begin(partial(self._run, blocking, turn, answer))
         there, still = True, 0.0
         try:
             while there and still < self._doubt + self._patience:
@@ -143,13 +148,32 @@ class Library:
             if answer.done():
                 return answer.result()
         finally:
-            answer.cancel()
-            work.cancel()  # of a call that waits for a thread it is the end; one that runs cannot be recalled
+            answer.cancel()  # of a call that waits for a thread it is the end; one that runs cannot be recalled
         waited = "slurmctld answers a ping, but not this" if there else "slurmctld does not answer a ping"
         raise Unreachable(NO_ANSWER, asked=asked, text=waited, name="SLURMCTLD_COMMUNICATIONS_CONNECTION_ERROR")
 
+    def _begin(self, work: Callable[[], None]) -> None:
+        with self._lock:
+            self._waiting.append(work)
+            if self._working == self._most:
+                return
+            self._working += 1
+        self._threads.submit(self._work)
+
+    def _work(self) -> None:
+        """On a thread: do what waits, until nothing does. Handing over each alone costs both sides more time."""
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._working -= 1
+                    return
+                work = self._waiting.popleft()
+            work()
+
     def _run(self, blocking: Callable[[], T], turn: Turn, answer: "asyncio.Future[T]") -> None:
         """On a thread: call, and tell the loop. What it needs to know before that is noted where it can look."""
+        if answer.done():  # given up while it waited
+            return
         turn.began = time.monotonic()
         try:
             found = blocking()
@@ -167,6 +191,8 @@ class Library:
 
     def close(self) -> None:
         """Take no further calls. Those on their way end by themselves."""
+        with self._lock:
+            self._waiting.clear()
         for pool in (self._threads, self._pings):
             pool.shutdown(wait=False, cancel_futures=True)
 

@@ -124,8 +124,8 @@ class Wire:
         return self._give(self._lib.sunk_allocate, wanted, asked=f"allocate job {wanted.name or 'without a name'}")
 
     def update_job(self, job: int, wanted: Description) -> None:
-        with description.filled(wanted, blank=self._blank, ffi=self._ffi) as message:
-            self._check(self._lib.sunk_update_job(message, job), asked=f"update job {job}")
+        message, _held = description.filled(wanted, blank=self._blank, ffi=self._ffi)
+        self._check(self._lib.sunk_update_job(message, job), asked=f"update job {job}")
 
     def kill_job(self, job: int, number: int, flags: int) -> None:
         self._check(self._lib.sunk_kill_job(job, number, flags), asked=f"send signal {number} to job {job}")
@@ -164,8 +164,8 @@ class Wire:
     def _give(self, send: Callable[[Any, Any], int], wanted: Description, *, asked: str) -> Given:
         given = self._ffi.new("sunk_given *")
         try:
-            with description.filled(wanted, blank=self._blank, ffi=self._ffi) as message:
-                self._check(send(message, given), asked=asked)
+            message, _held = description.filled(wanted, blank=self._blank, ffi=self._ffi)
+            self._check(send(message, given), asked=asked)
             return Given(job=given.job, nodes=self._nodes(given.nodes), waits=given.code)
         finally:
             self._free(self._ffi.addressof(given, "nodes"))

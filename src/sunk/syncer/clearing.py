@@ -61,6 +61,7 @@ class Clearing:
         self._holders = holders
         self._unknown: dict[Key, tuple[str, float]] = {}
         """Pods whose node Slurm does not know: which one of that name, and since when."""
+        self._settling = min(SETTLED, ground.manner.restart_unknown_after)
         self._believed = False
         effort = Effort(workers=WORKERS)
         source = Source(ground.pods.store, _marked)
@@ -73,7 +74,7 @@ class Clearing:
 
     def report(self) -> Report:
         """Say why Pods that Slurm does not know are not cleared."""
-        waits = any(_now() - since >= SETTLED for _, since in self._unknown.values())
+        waits = any(_now() - since >= self._settling for _, since in self._unknown.values())
         return Report(held=lost(self._ground.pods.store.all(), self._ground.mirror.nodes) if waits else "")
 
     def _look(self, name: str) -> None:
@@ -132,7 +133,7 @@ class Clearing:
         if uid != pod.metadata.uid:
             self._unknown[pod.key] = pod.metadata.uid, _now()
             return False
-        return _now() - since >= SETTLED and not lost(self._ground.pods.store.all(), self._ground.mirror.nodes)
+        return _now() - since >= self._settling and not lost(self._ground.pods.store.all(), self._ground.mirror.nodes)
 
     async def _judged_anew(self, key: Key) -> str | None:
         """By a read that begins now."""

@@ -24,6 +24,7 @@ GRACE: Final = 600.0
 UNKILLABLE: Final = 60.0
 """Slurm's own default of UnkillableStepTimeout, in seconds."""
 _SHOWN: Final = 3
+_COMPLETING: Final = NodeFlag.COMPLETING.value
 
 
 def patience(unkillable: float) -> float:
@@ -96,4 +97,4 @@ class Completing:
 
 
 def _completes(node: Node) -> bool:
-    return NodeFlag.COMPLETING in node.state
+    return bool(node.state_bits & _COMPLETING)

@@ -35,6 +35,7 @@ LONGEST: Final = 10.0
 """Seconds after the first wish, however many follow."""
 FIRST_PAUSE: Final = 2.0
 LAST_PAUSE: Final = 60.0
+_GLANCE: Final = 0.5
 SEEN: Final = 30.0
 """Seconds after which slurmctld is asked again, though nothing happened."""
 
@@ -139,7 +140,8 @@ class Configuration:
     async def _rest(self) -> None:
         until = min(self._need.due, self._asked + SEEN, _now() + SEEN)
         with suppress(TimeoutError):
-            async with asyncio.timeout(max(until - _now(), 0.1)):
+            # Also where it is due and cannot be done: Slurm is away, or we have just lost the lease.
+            async with asyncio.timeout(max(until - _now(), _GLANCE)):
                 await self._news.wait()
 
     async def _look(self) -> None:

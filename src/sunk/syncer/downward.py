@@ -5,8 +5,8 @@ worker takes all that have gathered, decides for each of them by pure rules, and
 are different things to tell. The first change after a quiet time is acted on at once; while more come, rounds follow in
 growing distance, so that a thousand changes cost a handful of calls.
 
-What is decided on is read again right before Slurm is told, unless it was just read. Slurm has no «only if nobody else
-has drained it», so a person's drain could be overwritten otherwise, and people do drain and cordon in one breath.
+What is decided on is read again right before Slurm is told. Slurm has no «only if nobody else has drained it», so a
+person's drain could be overwritten otherwise, and people do drain and cordon in one breath.
 Afterwards it is read once more: nothing is remembered of what was sent, and what did not take effect is seen.
 
 While Slurm does not answer, nothing is decided and wishes wait. An order that was refused is tried again, later and
@@ -42,7 +42,7 @@ from sunk.syncer.deeds import Groups
 from sunk.syncer.ground import Ground
 from sunk.syncer.marking import Marking
 from sunk.syncer.members import Members
-from sunk.syncer.pairs import Pairs, just_read, taken
+from sunk.syncer.pairs import Pairs, taken
 from sunk.syncer.telling import Counts, Teller
 
 log = logging.getLogger(__name__)
@@ -147,7 +147,8 @@ class Downward:
         try:
             self._tell_of_waves()
             groups = await self._look(found)
-            if groups and await just_read(self._ground.mirror):
+            if groups:
+                await self._ground.mirror.read_after()
                 groups = await self._look(groups.names())
             if groups:
                 failed = await self._teller.tell(groups)

@@ -15,7 +15,7 @@ from sunk.slurm.belief import Stale
 from sunk.slurm.errors import SlurmError
 from sunk.syncer import extra
 from sunk.syncer.ground import Ground
-from sunk.syncer.pairs import Pairs, just_read, taken
+from sunk.syncer.pairs import Pairs, taken
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ class Marking:
 
     async def _write(self, found: Collection[str]) -> None:
         try:
-            await just_read(self._ground.mirror)
+            await self._ground.mirror.read_after()
             await self._merge(found)
         except (SlurmError, Stale, ValueError) as trouble:
             delay = max(self._queue.retry(name) for name in found)

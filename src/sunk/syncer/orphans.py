@@ -74,19 +74,22 @@ class Orphans:
         """The same, counted only while the slices were complete."""
         self._held = ""
         follows = (ground.pods, ground.slices, ground.sets)
-        self.work: Final = Rounds("orphans", self.look, follows=follows, period=PERIOD)
+        self.work: Final = Rounds(
+            "orphans", self.look, follows=follows, period=min(PERIOD, ground.manner.forget_after / 2)
+        )
 
     def report(self) -> Report:
         return Report(held=self._held)
 
     async def look(self) -> None:
-        orphans, gap, now, grace = self._orphans(), self._gap(), _now(), self._ground.manner.forget_after
+        orphans, now, grace = self._orphans(), _now(), self._ground.manner.forget_after
+        gap = self._gap() if orphans else ""
         self._seen = {name: self._seen.get(name, now) for name in orphans}
         self._since = {} if gap else {name: self._since.get(name, now) for name in orphans}
         old = any(now - since >= grace for since in self._seen.values())
         self._held = self._why_held(orphans, gap=gap) if old else ""
         due = [name for name, since in self._since.items() if now - since >= grace]
-        if due and not self._held:
+        if due and not self._held and not self._ground.mirror.suspicious:
             await self._delete(due)
 
     def _orphans(self) -> list[str]:

@@ -12,9 +12,6 @@ from sunk.syncer.members import Members
 from sunk.syncer.pods import ready
 from sunk.syncer.waves import Falls
 
-JUST_READ: Final = 0.05
-"""Seconds within which a read of Slurm is good enough to tell it something upon."""
-
 
 class Pairs:
     """Made together with the collections, so that since when Pods are not ready is known to who takes over."""
@@ -68,14 +65,6 @@ async def taken(queue: Queue[str], *, mirror: Mirror, most: float = float("inf")
     while queue.ready and len(found) < most:
         found.append(await queue.get())
     return found
-
-
-async def just_read(mirror: Mirror) -> bool:
-    """See to it that Slurm was read a moment ago; say whether that took a new read."""
-    if mirror.age <= JUST_READ:
-        return False
-    await mirror.read_after()
-    return True
 
 
 def _now() -> float:

@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 FRESH: Final = 5.0
 AGAIN: Final = 10.0
-SOON: Final = 2.0
+SOON: Final = 5.0
 AT_ONCE: Final = 16
 _LONGEST: Final = 1000
 

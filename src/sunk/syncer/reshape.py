@@ -13,8 +13,9 @@ begun: the new Pod is seen the moment it is made. Wherever we die in between, th
 slurmd that Slurm does not know (`strangers`).
 
 Left as they are: a node that somebody has drained or reserved, for his drain would go with the record; and a record that
-differs again after it was made anew, since then it is Slurm that reads the Pod otherwise. Both are said. What a Pod
-leaves open, because its size comes from its Node, is not compared.
+differs again after it was made anew, since then it is Slurm that reads the Pod otherwise. Both are said. Lest all Pods
+of a definition that Slurm reads otherwise are started anew for nothing, the first one has to prove it. What a Pod leaves
+open, because its size comes from its Node, is not compared.
 """
 
 import logging
@@ -45,6 +46,7 @@ log = logging.getLogger(__name__)
 
 FRESH: Final = 5.0
 AGAIN: Final = 5.0
+TRIES: Final = 10
 _DETAIL: Final = re.compile(r"\([^)]*\)")
 """What Slurm adds to GRES: sockets, indices."""
 _INVALID: Final = ("Low ", "gres/")
@@ -82,6 +84,8 @@ class Reshape:
         self._restarts = restarts
         self._tried: dict[str, str] = {}
         """For which shape the record of a name was last made anew."""
+        self._proven: set[str] = set()
+        """Shapes that Slurm has taken as they were meant."""
         self._stuck: dict[str, str] = {}
         self.controller: Final[Controller[Key]] = Controller(
             "reshape", self._reconcile, sources=[Source(ground.pods.store, _shaped)], effort=Effort(workers=2)
@@ -120,7 +124,7 @@ class Reshape:
         if pod is None or not self._is_due(pod) or not self._ground.may_write():
             return None
         started = _has_started(pod)
-        if started and not self._restarts.try_take():
+        if started and (self._is_on_trial(pod) or not self._restarts.try_take()):
             return Requeue(after=AGAIN)
         return await self._make_anew(pod, restart=started)
 
@@ -133,6 +137,7 @@ class Reshape:
         found = differences(shape, node)
         if not found:
             self._tried.pop(name, None)
+            self._proven.add(shape)
             return False
         said = f"{name} is made with {'; '.join(found)}"
         if self._tried.get(name) == shape:
@@ -144,6 +149,12 @@ class Reshape:
         else:
             return True
         return False
+
+    def _is_on_trial(self, pod: ComputePod) -> bool:
+        """Whether another was started anew for the same shape, and has not shown yet that Slurm takes it."""
+        shape = pod.metadata.annotations.get(names.SHAPE, "")
+        trials = (name for name, tried in self._tried.items() if tried == shape and name in self._members)
+        return shape not in self._proven and any(trials)
 
     def _is_meant(self, pod: ComputePod) -> bool:
         member = self._members.get(pod.metadata.name)
@@ -161,6 +172,7 @@ class Reshape:
             self._stuck[name] = f"{said}: it is changed when it can be: {why}"
 
     async def _make_anew(self, pod: ComputePod, *, restart: bool) -> Requeue | None:
+        """The record first: Slurm refuses if a job has just come, and once it is gone none can come."""
         ground, name = self._ground, pod.metadata.name
         outcome = await ground.orders.delete([name])
         if name not in outcome.done:
@@ -169,15 +181,23 @@ class Reshape:
         log.warning("the record of %s is deleted: its Pod is of another size now", name)
         note = "its size has changed, so Slurm's record of it was made anew"
         ground.recorder.tell(about(pod, kind="Pod"), "Reshaped", note, action="DeleteRecord")
-        with suppress(Stale):
-            await ground.mirror.read_after()
-        if restart and ground.may_write():
-            at = Preconditions(uid=pod.metadata.uid, resource_version=pod.metadata.resource_version)
-            try:
-                await ground.pods.delete(pod.key, Deletion(preconditions=at))
-            except (Conflict, NotFound):
-                log.info("%s has changed meanwhile: if Slurm does not know it then, it is started anew", pod.key)
+        await ground.mirror.read_after()
+        if restart:
+            await self._restart(pod)
         return None
+
+    async def _restart(self, pod: ComputePod) -> None:
+        """Have the Pod made anew, by what it is now: that its node is gone is just being written to it."""
+        ground = self._ground
+        for _ in range(TRIES):
+            found = await ground.pods.confirm(pod.key)
+            known = pod.metadata.name in ground.mirror.nodes
+            if found is None or found.metadata.uid != pod.metadata.uid or known or not ground.may_write():
+                return
+            at = Preconditions(uid=found.metadata.uid, resource_version=found.metadata.resource_version)
+            with suppress(Conflict, NotFound):
+                await ground.pods.delete(pod.key, Deletion(preconditions=at))
+                return
 
 
 def _shaped(pod: ComputePod) -> tuple[Key, ...]:

@@ -30,11 +30,12 @@ from sunk.syncer.rounds import Rounds
 
 log = logging.getLogger(__name__)
 
-PERIOD: Final = 2.0
+PERIOD: Final = 5.0
 PAUSE: Final = 10.0
 """Seconds between two restarts, over all Pods."""
 LONGEST: Final = 3600.0
 FRESH: Final = 5.0
+_SILENT: Final = NodeFlag.NOT_RESPONDING.value
 
 
 class Names(Protocol):
@@ -57,8 +58,8 @@ def is_stranger(pod: ComputePod, node: Node | None) -> bool:
     """Whether slurmctld and this slurmd will not find each other by themselves."""
     if node is None:
         return True
-    down = node.state.base is NodeBase.DOWN and node.reason == drains.NOT_RESPONDING
-    silent = NodeFlag.NOT_RESPONDING in node.state or down
+    silent = node.state.base is NodeBase.DOWN and node.reason == drains.NOT_RESPONDING
+    silent = silent or bool(node.state_bits & _SILENT)
     return silent and bool(pod.status.pod_ip) and node.address not in {pod.status.pod_ip, "", node.name}
 
 
@@ -104,7 +105,12 @@ class Strangers:
         self._restarts = restarts
         self._waits = Waits(ground.manner.restart_unknown_after)
         self._held = ""
-        self.work: Final = Rounds("strangers", self.look, follows=(ground.pods, ground.slices), period=PERIOD)
+        self.work: Final = Rounds(
+            "strangers",
+            self.look,
+            follows=(ground.pods, ground.slices),
+            period=min(PERIOD, ground.manner.restart_unknown_after / 2),
+        )
 
     def report(self) -> Report:
         return Report(held=self._held)
@@ -113,16 +119,23 @@ class Strangers:
         if not isinstance(self._ground.mirror.state, Known):
             self._waits.due({}, now=_now())  # nobody knows for how long they have been known or not
             return
-        pods = {pod.metadata.name: pod for pod in self._ground.pods.store.all() if self._is_meant(pod)}
-        rows = self._ground.mirror.nodes
-        strangers = {name: pod.metadata.uid for name, pod in pods.items() if is_stranger(pod, rows.get(name))}
+        strangers = self._strangers()
         for name in self._waits.tried:
-            if name in pods and name not in strangers:
+            if name not in strangers and name in self._ground.mirror.nodes:
                 self._waits.known(name)
-        due = self._waits.due(strangers, now=_now())
-        self._held = lost(pods.values(), rows) if due else ""
-        if due and not self._held and self._restarts.try_take():
-            await self._restart(pods[due[0]])
+        due = self._waits.due({name: pod.metadata.uid for name, pod in strangers.items()}, now=_now())
+        self._held = self._lost() if due else ""
+        if due and not self._held and not self._ground.mirror.suspicious and self._restarts.try_take():
+            await self._restart(strangers[due[0]])
+
+    def _strangers(self) -> dict[str, ComputePod]:
+        """Hardly any Pod is one, and that is looked at first: there may be thousands."""
+        rows, pods = self._ground.mirror.nodes, self._ground.pods.store.all()
+        found = (pod for pod in pods if is_stranger(pod, rows.get(pod.metadata.name)))
+        return {pod.metadata.name: pod for pod in found if self._is_meant(pod)}
+
+    def _lost(self) -> str:
+        return lost(filter(self._is_meant, self._ground.pods.store.all()), self._ground.mirror.nodes)
 
     def _is_meant(self, pod: ComputePod) -> bool:
         member = self._members.get(pod.metadata.name)

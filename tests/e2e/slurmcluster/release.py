@@ -68,13 +68,16 @@ class Release(Struct, frozen=True):
         return _sunk("status", "--namespace", self.kubectl.namespace, "--kubeconfig", str(self.kubectl.kubeconfig))
 
     def uninstall(self) -> None:
-        # Nothing can tell yet that no job runs on a node that has to leave, so a person has to say that none does.
-        self.kubectl("annotate", "slurmcluster", self.name, f"{names.FORCE_DELETION}=true", "--overwrite")
+        """Its nodes leave by themselves, once they are idle. One that cannot be asked for its jobs goes with them."""
+        try:
+            self.cancel()
+        except AssertionError:
+            self.kubectl("annotate", "slurmcluster", self.name, f"{names.FORCE_DELETION}=true", "--overwrite")
         self.helm("uninstall", self.name)
         self.kubectl("wait", "--for=delete", f"slurmcluster/{self.name}", "--timeout=90s")
 
     def drop(self, definition: str) -> None:
-        """Let the nodes of a definition go at the next installation without it; for now only so, see `uninstall`."""
+        """Have the nodes of a definition that was taken out go at once, and with them their jobs."""
         self.kubectl("annotate", "nodeset", f"{self.name}-{definition}", f"{names.FORCE_DELETION}=true", "--overwrite")
 
     # What Kubernetes says
@@ -104,6 +107,11 @@ class Release(Struct, frozen=True):
         about = f"involvedObject.kind=SlurmCluster,involvedObject.name={self.name},type=Warning"
         found = json.decode(self.kubectl("get", "events", "--field-selector", about, "-o", "json"))
         return [one["message"] for one in found["items"]]
+
+    def node_sets(self) -> list[str]:
+        """Definitions whose nodes are there, or still to leave."""
+        found = self.kubectl("get", "nodesets", "-o", "jsonpath={.items[*].metadata.name}").split()
+        return [name.removeprefix(f"{self.name}-") for name in found]
 
     def pods(self, component: str) -> list[str]:
         """Uids of the Pods of a part."""

@@ -95,6 +95,9 @@ async def clean(stage: Stage, *but: str, node: str = "") -> Node:
     return await eventually(lambda: stage.node(name), lambda found: left_behind(found) == list(but))
 
 
-async def joined(stage: Stage, node: str = "") -> None:
-    """Wait until a Node is a member and says so."""
-    await node_says(stage, names.SLURM_DRAIN, "Unknown", node=node)
+async def joined(stage: Stage, *pods: str) -> None:
+    """Have Slurm say of its nodes that all is well, and wait until their Nodes say so."""
+    for pod in pods or (POD,):
+        await undrain(stage, pod)
+        node = (await stage.running(pod)).spec.node_name
+        await node_says(stage, names.SLURM_DRAIN, "False", node=node)

@@ -98,9 +98,9 @@ async def test_what_the_pod_says_of_slurm_is_said_by_its_node(kube: Kube, stage:
     async with whole(kube):
         await stage.create()
         await stage.settled(3)
-        for kind in OURS:
-            assert (await node_says(stage, kind, "Unknown")).reason == NOT_TOLD
         await says(stage, Condition(names.SLURM_RUNNING, "True", "Busy", "MIXED"))
+        for kind in (names.SLURM_DRAIN, names.SLURM_NOT_RESPONDING, names.SLURM_CORDON):
+            await node_says(stage, kind, "Unknown", NOT_TOLD)
         await says(stage, Condition(names.SLURM_NOT_RESPONDING, "False", "Responding"))
         await undrain(stage)
         assert (await node_says(stage, names.SLURM_RUNNING, "True", "Busy")).message == "MIXED"
@@ -146,8 +146,7 @@ async def test_a_change_is_one_write_and_rest_is_none(kube: Kube, stage: Stage) 
         async with whole(kube):
             await stage.create()
             await stage.settled(3)
-            for node in stage.nodes:
-                await joined(stage, node=node)
+            await joined(stage, POD, "gpu-000-002", "gpu-000-003")
         await stage.cordon(stage.nodes[1])
         await pod_carries(stage, names.CORDON, "", pod="gpu-000-002")
         operator.writes.clear()
@@ -215,7 +214,7 @@ async def test_a_node_that_leaves_is_clean(kube: Kube, staging: Staging) -> None
         await node_carries(stage, names.DRAIN, "k8s: cordon")
         await stage.label(stage.nodes[0], pool=None)
         await clean(stage)
-        await joined(stage, node=stage.nodes[1])
+        await joined(stage, "gpu-000-002")
 
 
 async def test_what_was_left_while_no_operator_ran_is_cleaned_at_the_start(kube: Kube, stage: Stage) -> None:
@@ -224,7 +223,7 @@ async def test_what_was_left_while_no_operator_ran_is_cleaned_at_the_start(kube:
         await stage.settled(3)
         await drain_by_us(stage, "k8s: cordon")
         await node_carries(stage, names.DRAIN, "k8s: cordon")
-        await joined(stage, node=stage.nodes[1])
+        await joined(stage, "gpu-000-002")
     marks = (await stage.node(stage.nodes[0])).metadata
     labels = dict.fromkeys(mark for mark in marks.labels if mark.startswith(names.GROUP))
     patch = Merge({"metadata": {"labels": labels, "annotations": {names.CLAIM: None}}})
@@ -341,7 +340,6 @@ async def test_each_of_two_clusters_has_its_own_drains(kube: Kube, staging: Stag
         await node_carries(stage, names.KEPT_DRAIN, f"{here}/one:bad fan")
         await stage.label(node, pool="b")
         await stage.settled(1, "two")
-        await joined(stage)
         await drain(stage, "bad disk", pod="two-000-001")
         await node_carries(stage, names.KEPT_DRAIN, f"{here}/one:bad fan\n{here}/two:bad disk")
         assert names.KEPT_DRAIN not in (await stage.pod("two-000-001")).metadata.annotations

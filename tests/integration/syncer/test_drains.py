@@ -3,7 +3,9 @@
 import asyncio
 import time
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
+import pytest
 from msgspec import json
 from tests.integration.syncer.stage import Stage, on_stage
 
@@ -199,6 +201,37 @@ async def test_a_drain_whose_cause_ends_while_the_node_is_down_is_lifted_when_it
     assert "DOWN" not in (await stage.seen("d2")).states
 
 
+async def started(stage: Stage, node: str) -> str:
+    """When its slurmd did, by what it last told slurmctld."""
+    shown = (await stage.scontrol("show", "node", node)).split()
+    return next(word for word in shown if word.startswith("SlurmdStartTime="))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("returns", [0, 1])
+async def test_where_slurm_brings_nobody_back_by_itself_neither_do_we(stage: Stage, returns: int) -> None:
+    name = f"b{returns}"
+    await stage.join(name)
+    configure = partial(stage.slurm.configure, lines=SLURM["lines"])
+    await asyncio.to_thread(configure, config={"ReturnToService": returns})
+    try:
+        await stage.scontrol("update", f"nodename={name}", "state=down", "reason=k8s: pod terminated")
+        await stage.delete_pod(name)
+        await stage.make_pod(name)
+        await asyncio.to_thread(stage.slurm.stop, name)
+        before = await started(stage, name)
+        await asyncio.sleep(1.1)  # it is told in seconds
+        await asyncio.to_thread(stage.slurm.machines.start, name)
+        await stage.eventually(lambda: started(stage, name), lambda word: word != before)
+        await looked(stage, name)
+        found = await stage.seen(name)
+        assert ("DOWN" in found.states, found.drained) == (True, False)
+        await stage.scontrol("update", f"nodename={name}", "state=resume")
+        await stage.slurm_when(name, lambda seen: "IDLE" in seen.states and not seen.drained)
+    finally:
+        await asyncio.to_thread(configure)
+
+
 # Verification
 
 
@@ -238,7 +271,7 @@ async def test_extra_shows_kubernetes_beside_what_users_wrote_and_replaces_what_
     }
     await stage.slurm_when("x1", lambda seen: seen.ours == wanted)
     await stage.scontrol("update", "nodename=x1", 'extra={"rack": 7, "k8s": "mine"}')
-    found = await stage.slurm_when("x1", lambda seen: seen.ours == wanted)
+    found = await stage.slurm_when("x1", lambda seen: "mine" not in seen.extra and seen.ours == wanted)
     assert json.decode(found.extra)["rack"] == 7
     await stage.scontrol("update", "nodename=x1", "extra=rack 7 {")
     found = await stage.slurm_when("x1", lambda seen: seen.ours == wanted)

@@ -1,9 +1,8 @@
 """What may be taken away, as rules: clearances, records that go, records that stay."""
 
-from typing import Any
-
 import pytest
 from hypothesis import given, strategies as st
+from msgspec import Raw
 from msgspec.structs import replace
 from tests.unit.slurm.blank import blank
 from tests.unit.syncer.both import CLUSTER, drained, entry, pod, row, slice_of
@@ -119,7 +118,7 @@ def test_who_cannot_go_is_named_with_the_reason_and_keeps_no_other() -> None:
 def node_set(*, members: int, generation: int = 1, observed: int = 1, uid: str = "uid-of-set") -> NodeSet:
     return NODESETS.record(
         metadata=Metadata(name="set", uid=uid, generation=generation),
-        spec=NodeSetSpec(template={}, cluster=CLUSTER),
+        spec=NodeSetSpec(template=Raw(b"{}"), cluster=CLUSTER),
         status=NodeSetStatus(members=members, observed_generation=observed),
     )
 
@@ -198,8 +197,8 @@ def test_each_new_start_of_the_same_waits_longer_and_a_new_pod_begins_to_wait_an
 # Another size
 
 
-def sized(**values: Any) -> Node:
-    return row("n1", **({"cpus": 8, "memory": 4000, "gres": "gpu:h100:8(S:0-1)"} | values))
+def sized(*, cpus: int = 8, gres: str = "gpu:h100:8(S:0-1)") -> Node:
+    return row("n1", cpus=cpus, memory=4000, gres=gres)
 
 
 def test_a_record_that_has_what_the_pod_says_does() -> None:

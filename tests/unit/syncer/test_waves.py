@@ -80,9 +80,12 @@ async def test_another_pod_of_that_name_is_no_fallen_one(pods: Store[ComputePod]
     await asyncio.sleep(100)
     fall(pods, 1)
     assert falls.due("n1") > now()
-    remove(pods, pod("n1"))
     put(pods, pod("n1", uid="another", ready=False, since=0))
     assert falls.due("n1") == LONG_AGO
+    fall(pods, 2)
+    remove(pods, pod("n2"))
+    put(pods, pod("n2", uid="another", ready=False, since=0))
+    assert falls.due("n2") == LONG_AGO
 
 
 async def test_what_happened_before_we_looked_is_judged_by_the_times_of_kubernetes(pods: Store[ComputePod]) -> None:
@@ -172,6 +175,14 @@ async def test_a_wave_that_we_were_started_in_the_middle_of_is_seen(pods: Store[
     falls = followed(pods)
     assert falls.look() is not None
     assert falls.due("n1") == 30
+
+
+async def test_one_that_was_over_before_we_started_is_not_told_any_more(pods: Store[ComputePod]) -> None:
+    put(pods, *(pod(f"n{number}") for number in range(10)))
+    put(pods, *(pod(f"n{number}", ready=False, since=STARTED - 500) for number in range(5)))
+    falls = followed(pods)
+    assert falls.look() is None
+    assert falls.waves == 0
 
 
 @given(st.lists(st.floats(0, 100), max_size=40).map(sorted), st.integers(0, 10))

@@ -18,6 +18,7 @@ with slurm.cluster(nodes=1, accounting=True) as it:             # slurmdbd and M
 
 with slurm.cluster(nodes=1, munge=True) as it: ...              # where the image has munged (24.11)
 with slurm.many_nodes(5000) as it: ...                          # without as many slurmd; see `crowd`
+Beside(it, "syncer", api=cluster, command=("sunk", "syncer", …))        # our own package, between two worlds; see `beside`
 ```
 
 Machines are `controller` (slurmctld), `login` (sackd, commands), `sunk` (our own image, on login's network), with

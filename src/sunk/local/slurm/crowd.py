@@ -21,6 +21,7 @@ from sunk.local.slurm import wires
 from sunk.local.slurm.configuration import CONTROLLER, PARTITIONS, Node, Settings, merge, nodes as spell
 from sunk.local.slurm.running import Slurm
 from sunk.local.slurm.starting import cluster
+from sunk.model import hostlist
 
 CROWD: Final = "crowd"
 SINCE_EXTERNAL: Final = (26, 5)
@@ -34,26 +35,26 @@ _NOTHING: Final[Mapping[str, str]] = {}
 
 @contextmanager
 def many_nodes(
-    count: int,
+    wanted: int | Sequence[str],
     *,
     nodes: int | Sequence[Node | str] = 0,
     version: str = images.DEFAULT,
     config: Settings = _NOTHING,
     lines: Sequence[str] = PARTITIONS,
 ) -> Iterator[Slurm]:
-    """Give a cluster with `count` IDLE nodes called sim0001, sim0002, … beside the real ones."""
-    settings = merge(merge(QUIET, {"MaxNodeCount": count + 1000}), config)
+    """Give a cluster with IDLE nodes beside the real ones: so many, called sim0001, sim0002, …, or those named."""
+    called = names(wanted) if isinstance(wanted, int) else list(wanted)
+    settings = merge(merge(QUIET, {"MaxNodeCount": len(called) + 1000}), config)
+    crowd = hostlist.compress(called)
     if external(version):
         with cluster(nodes=nodes, version=version, config=settings, lines=lines) as made:
-            made.run(
-                "scontrol", "create", f"NodeName={hostlist(count)}", *SHAPE.split(), "State=EXTERNAL", on=CONTROLLER
-            )
+            made.run("scontrol", "create", f"NodeName={crowd}", *SHAPE.split(), "State=EXTERNAL", on=CONTROLLER)
             yield made
         return
     answering = (Node(CROWD), *spell(nodes))
-    line = f"NodeName={hostlist(count)} {SHAPE} NodeAddr={ADDRESS} State=UNKNOWN"
+    line = f"NodeName={crowd} {SHAPE} NodeAddr={ADDRESS} State=UNKNOWN"
     with cluster(nodes=answering, version=version, config=settings, lines=(line, *lines)) as made:
-        made.expect(names(count), "IDLE", timeout=PATIENCE)
+        made.expect(called, "IDLE", timeout=PATIENCE)
         yield made
 
 
@@ -63,11 +64,6 @@ def external(version: str) -> bool:
 
 def names(count: int) -> list[str]:
     return [f"sim{index:0{_digits(count)}}" for index in range(1, count + 1)]
-
-
-def hostlist(count: int) -> str:
-    first, last = names(count)[0], names(count)[-1]
-    return f"sim[{first.removeprefix('sim')}-{last.removeprefix('sim')}]"
 
 
 def _digits(count: int) -> int:

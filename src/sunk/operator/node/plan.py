@@ -1,7 +1,8 @@
 """What a Node shall say of its Slurm node, and what has to be written for that.
 
 The conditions are those of its Pod; one that the Pod does not have, or a Pod that is not there, is `Unknown` and never
-«no». `SlurmCordon` holds only for drains that came from Slurm: one that came from a cordon must not come back as one.
+«no». Only a node that has just joined has none at all, for a few seconds. `SlurmCordon` holds only for drains that came
+from Slurm: one that came from a cordon must not come back as one.
 
 Two annotations go with them. `drain` is Slurm's reason, and what is unknown leaves it: it is the last thing known.
 `kept-drain` is there for the day on which the Node leaves. Slurm forgets a node that has left, and a person's drain with
@@ -27,6 +28,11 @@ OURS: Final = (*COPIED, names.SLURM_CORDON)
 UNKNOWN: Final = "Unknown"
 NO_POD: Final = "NoPod"
 NOT_TOLD: Final = "NotTold"
+SILENCE: Final = timedelta(seconds=15)
+"""A node that has just joined says something within this time. Thousands may join at once, and a write to each only to
+say that nothing is known yet would double what that costs."""
+NO_REASON: Final = "drained without a reason"
+"""Stands for none at all, which could not be put on again."""
 SURE: Final = timedelta(minutes=5)
 """So long «not drained» must last before a kept drain that was never seen is taken for lifted."""
 
@@ -78,6 +84,10 @@ def _leave(node: Node) -> Change:
 
 
 def _follow(node: Node, member: Member, *, now: datetime) -> Change:
+    if _is_new(node, member.pod):
+        left = _patience(member.pod, now=now)
+        if left is None or left > timedelta(0):
+            return Change(wait=None if left is None else left.total_seconds())
     said = told(member.pod)
     drain = said[0]
     annotations, wait = _annotations(node, member, drain, now=now)
@@ -87,6 +97,20 @@ def _follow(node: Node, member: Member, *, now: datetime) -> Change:
         annotations={name: text for name, text in annotations.items() if here.get(name) != text},
         wait=wait,
     )
+
+
+def _is_new(node: Node, pod: Pod | None) -> bool:
+    """Nothing was ever said of it, so that nothing is to be taken back."""
+    there = () if pod is None else pod.status.conditions
+    return not any(one.type in OURS for one in (*node.status.conditions, *there))
+
+
+def _patience(pod: Pod | None, *, now: datetime) -> timedelta | None:
+    """How long a node that joins may be silent; none if there is no end, as long as it has no Pod."""
+    made = None if pod is None else pod.metadata.creation_timestamp
+    if made is None:
+        return None if pod is None else timedelta(0)
+    return made + SILENCE - now
 
 
 # Conditions
@@ -137,7 +161,7 @@ def _annotations(
     if drain.status == UNKNOWN:
         return {}, None
     here = node.metadata.annotations
-    reason = kept.line(drain.message) if drain.status == "True" else None
+    reason = kept.line(drain.message) or NO_REASON if drain.status == "True" else None
     kept_here = kept.read(here.get(names.KEPT_DRAIN, ""))
     before = kept_here.pop(member.cluster, None)
     wait = None

@@ -101,18 +101,21 @@ def _merged(before: dict[str, str], change: dict[str, str | None]) -> dict[str, 
 
 # Anything that can be there
 
-_texts = st.sampled_from(("", "bad fan", "k8s: cordon", "two\nlines", "a:b"))
+_texts = st.sampled_from(("", "bad fan", "two\nlines", "a:b"))
 _statuses = st.sampled_from(("True", "False", "Unknown"))
 _times = st.sampled_from((EARLIER, NOW))
+
+
+_whys = st.one_of(  # a text of ours always begins so
+    st.tuples(st.sampled_from((names.FROM_SLURM, names.NOT_DRAINED)), _texts),
+    st.tuples(st.just(names.FROM_KUBERNETES), st.sampled_from(("k8s: cordon", "k8s: pod not ready"))),
+)
 
 
 @st.composite
 def conditions(draw: st.DrawFn, *kinds: str) -> tuple[Condition, ...]:
     chosen = draw(st.sets(st.sampled_from(kinds)))
-    reasons = st.sampled_from((names.FROM_SLURM, names.FROM_KUBERNETES, names.NOT_DRAINED))
-    return tuple(
-        said(kind, draw(_statuses), draw(reasons), draw(_texts), since=draw(_times)) for kind in sorted(chosen)
-    )
+    return tuple(said(kind, draw(_statuses), *draw(_whys), since=draw(_times)) for kind in sorted(chosen))
 
 
 @st.composite

@@ -1,9 +1,10 @@
 """What a Node says of its Slurm node."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from hypothesis import given, strategies as st
+from msgspec.structs import replace
 from tests.unit.operator.node.scene import (
     CLUSTER,
     EARLIER,
@@ -23,13 +24,30 @@ from tests.unit.operator.node.scene import (
 
 from sunk.kube.core import Condition, Node, Pod, condition
 from sunk.model import names
-from sunk.operator.node.plan import COPIED, NO_POD, NOT_TOLD, OURS, SURE, Member, body, carries, plan
+from sunk.operator.node.plan import (
+    COPIED,
+    NO_POD,
+    NO_REASON,
+    NOT_TOLD,
+    OURS,
+    SILENCE,
+    SURE,
+    Change,
+    Member,
+    body,
+    carries,
+    plan,
+)
 
 KEPT = f"{CLUSTER}:bad fan"
 
 
 def follow(one: Node, its_pod: Pod | None) -> Node:
     return patched(one, plan(one, member(its_pod), now=NOW))
+
+
+def made(one: Pod, when: datetime) -> Pod:
+    return replace(one, metadata=replace(one.metadata, creation_timestamp=when))
 
 
 def of(one: Node, kind: str) -> Condition:
@@ -62,6 +80,25 @@ def test_without_a_pod_nothing_is_known(kind: str) -> None:
 def test_what_the_pod_does_not_say_is_not_known(kind: str) -> None:
     found = of(follow(node(said(kind, "True")), pod()), kind)
     assert (found.status, found.reason) == ("Unknown", NOT_TOLD)
+
+
+def test_a_node_that_has_just_joined_may_be_silent_for_a_moment() -> None:
+    assert plan(node(), member(None), now=NOW) == Change()
+    young = made(pod(), NOW - SILENCE + timedelta(seconds=4))
+    change = plan(node(), member(young), now=NOW)
+    assert not change
+    assert change.wait == 4
+    later = patched(node(), plan(node(), member(young), now=NOW + timedelta(seconds=4)))
+    assert of(later, names.SLURM_DRAIN).reason == NOT_TOLD
+
+
+def test_what_a_young_pod_says_is_copied_at_once() -> None:
+    young = made(pod(undrained()), NOW)
+    assert of(follow(node(), young), names.SLURM_DRAIN).status == "False"
+
+
+def test_a_young_pod_in_place_of_another_is_unknown_at_once() -> None:
+    assert of(follow(node(undrained()), made(pod(), NOW)), names.SLURM_DRAIN).status == "Unknown"
 
 
 @pytest.mark.parametrize(
@@ -104,6 +141,12 @@ def test_what_is_unknown_leaves_the_last_reason(unknown: Pod | None) -> None:
 
 def test_a_drain_by_a_person_is_kept_as_soon_as_it_is_seen() -> None:
     assert marks(follow(node(), pod(drained("bad fan"))))[names.KEPT_DRAIN] == KEPT
+
+
+def test_a_drain_without_a_reason_is_kept_too() -> None:
+    one = follow(node(), pod(drained("")))
+    assert marks(one)[names.KEPT_DRAIN] == f"{CLUSTER}:{NO_REASON}"
+    assert names.KEPT_DRAIN not in marks(follow(one, pod(undrained())))
 
 
 def test_a_drain_of_ours_is_not_kept() -> None:

@@ -129,6 +129,14 @@ async def test_a_member_has_its_pod_and_whether_it_was_released(stores: Stores) 
     assert not stores.take(GPU).candidates
 
 
+async def test_a_release_is_seen_also_where_another_slice_tells_of_it(stores: Stores) -> None:
+    first, second = entry("gpu-0", at="n0"), entry("gpu-1", at="n1")
+    stores.put(GPU, node("n0", claim=UID), node("n1", claim=UID), node_slice(GPU, 0, first), node_slice(GPU, 1, second))
+    assert not any(one.released for one in stores.take(GPU).members)
+    stores.put(node_slice(GPU, 1, second, released=("gpu-0",)))
+    assert [one.released for one in stores.take(GPU).members] == [True, False]
+
+
 async def test_an_entry_in_two_slices_is_one_member(stores: Stores) -> None:
     stores.put(GPU, node("n0"), node_slice(GPU, 1, entry("gpu-0", at="n0", state="leaving")))
     stores.put(node_slice(GPU, 0, entry("gpu-0", at="n0")))

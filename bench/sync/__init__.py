@@ -1,0 +1,1 @@
+"""Parts of `bench.sync_latency`. `witness` runs inside our image, the rest on this machine."""

@@ -1,0 +1,86 @@
+"""Slurm and Kubernetes are kept in step: what is done on one side is seen on the other, and no job is lost on the way."""
+
+from collections.abc import Iterator
+
+import pytest
+from msgspec import json
+from tests.e2e.slurmcluster.release import Release, on
+from tests.waiting import eventually
+
+from sunk.model import names
+
+KINDS = ("cpu", "cpu", "cpu")
+VALUES = {"accounting": {"enabled": False}, "compute": {"nodes": {"cpu": {"affinity": on("cpu")}}}}
+
+
+@pytest.fixture(autouse=True)
+def afterwards_all_are_idle(slurm: Release) -> Iterator[None]:
+    yield
+    slurm.cancel()
+    eventually(lambda: len(slurm.idle()) == len(KINDS), seconds=120)
+
+
+def node_of(slurm: Release, name: str) -> str:
+    return slurm.kubectl("get", "pod", name, "-o", "jsonpath={.spec.nodeName}")
+
+
+def reasons(slurm: Release) -> dict[str, str]:
+    """Why nodes are drained or down, by name."""
+    lines = slurm("sinfo", "--noheader", "-N", "-p", "all", "-t", "drain,down", "-o", "%N|%E").splitlines()
+    return dict(line.split("|", 1) for line in lines)
+
+
+def told(slurm: Release, node: str, kind: str) -> str:
+    """The message of a condition of a Node; empty unless it holds."""
+    found = json.decode(slurm.kubectl("get", "node", node, "-o", "json"))["status"]["conditions"]
+    return next((one.get("message", "") for one in found if one["type"] == kind and one["status"] == "True"), "")
+
+
+def test_a_cordon_drains_and_an_uncordon_takes_it_back(slurm: Release) -> None:
+    name = slurm.idle()[0]
+    node = node_of(slurm, name)
+    slurm.kubectl("annotate", "node", node, f"{names.CORDON_REASON}=disk", "--overwrite")
+    slurm.kubectl("cordon", node)
+    try:
+        eventually(lambda: reasons(slurm) == {name: "k8s: cordon: disk"})
+        eventually(lambda: told(slurm, node, names.SLURM_DRAIN) == "k8s: cordon: disk")
+        assert told(slurm, node, names.SLURM_CORDON) == ""
+    finally:
+        slurm.kubectl("uncordon", node)
+        slurm.kubectl("annotate", "node", node, f"{names.CORDON_REASON}-")
+    eventually(lambda: reasons(slurm) == {})
+
+
+def test_a_drain_by_a_person_shows_on_the_node_and_is_left_alone(slurm: Release) -> None:
+    name = slurm.idle()[0]
+    node = node_of(slurm, name)
+    slurm("scontrol", "update", f"nodename={name}", "state=drain", "reason=bad fan")
+    eventually(lambda: told(slurm, node, names.SLURM_CORDON) == "bad fan")
+    slurm.kubectl("cordon", node)
+    slurm.kubectl("uncordon", node)
+    assert reasons(slurm) == {name: "bad fan"}
+    slurm("scontrol", "update", f"nodename={name}", "state=undrain")
+    eventually(lambda: not told(slurm, node, names.SLURM_CORDON) and not told(slurm, node, names.SLURM_DRAIN))
+
+
+def test_a_node_leaves_when_its_job_is_over_and_gets_no_other(slurm: Release) -> None:
+    before = slurm.idle()
+    jobs = {name: slurm.submit("sleep 25", "--exclusive", "-w", name) for name in before}
+    for job in jobs.values():
+        slurm.runs(job)
+    slurm.kubectl("patch", "nodeset", "slurm-cpu", "--type=merge", "-p", '{"spec": {"replicas": 2}}')
+    eventually(lambda: [*reasons(slurm).values()] == ["k8s: pending deletion"])
+    (leaving,) = reasons(slurm)
+    waiting = slurm.submit("true", "-w", leaving)
+    assert leaving in slurm.kubectl("get", "pods", "-o", "name")
+    assert slurm.job(jobs[leaving]) == "RUNNING"
+
+    eventually(lambda: leaving not in slurm.kubectl("get", "pods", "-o", "name"), seconds=120)
+    for job in jobs.values():
+        slurm.ends(job)
+    assert slurm.job(waiting) == "PENDING"
+    slurm("scancel", waiting)
+    eventually(lambda: slurm.idle() == sorted(set(before) - {leaving}))
+    assert leaving not in slurm("scontrol", "show", "nodes", "--oneliner")
+    slurm.kubectl("patch", "nodeset", "slurm-cpu", "--type=json", "-p", '[{"op": "remove", "path": "/spec/replicas"}]')
+    eventually(lambda: slurm.idle() == before, seconds=120)

@@ -1,0 +1,107 @@
+"""Safe removal as a whole: the NodeSet controller and the syncer, each with its half of it, on one Slurm."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import pytest
+from tests.integration.syncer.stage import CLUSTER, SET, SLICE, Stage, on_stage
+
+from sunk.kube.errors import NotFound
+from sunk.kube.patch import Merge
+from sunk.local.fakekubelet import FLEET
+from sunk.local.slurm import Node as SlurmNode
+from sunk.model import names
+from sunk.model.nodeset import NODESET
+from sunk.objects.members import NODESETS, NODESLICES, NodeSet
+from sunk.operator.nodeset.controller import nodesets
+
+pytestmark = on_stage
+
+
+@asynccontextmanager
+async def controlled(stage: Stage, name: str, *, replicas: int, **annotations: str) -> AsyncIterator[list[str]]:
+    """A NodeSet and its controller, with as many real slurmd; gives the names of its members."""
+    with suppress(NotFound):  # what the stage itself says would be this controller's from now on
+        await stage.client.delete(NODESETS, SET, namespace=stage.namespace)
+        await stage.client.delete(NODESLICES, SLICE, namespace=stage.namespace)
+    spec = {"cluster": CLUSTER, "replicas": replicas, "podNamePrefix": name, "template": template(stage, **annotations)}
+    body = {"apiVersion": NODESET.api_version, "kind": NODESET.name, "metadata": {"name": name}, "spec": spec}
+    await stage.client.create(NODESETS, body, namespace=stage.namespace)
+    async with stage.operator(nodesets):
+        made = await stage.eventually(lambda: members(stage, name), lambda found: len(found) == replicas)
+        await asyncio.to_thread(stage.slurm.add, *(SlurmNode(one, cpus=2, memory=1000) for one in made))
+        for one in made:
+            await stage.condition(one, names.SLURM_RUNNING, "False", reason="Idle")
+        yield made
+
+
+def template(stage: Stage, **annotations: str) -> dict[str, Any]:
+    asked = [{"key": FLEET, "operator": "In", "values": [stage.namespace]}]
+    required = {"nodeSelectorTerms": [{"matchExpressions": asked}]}
+    return {
+        "metadata": {"annotations": annotations},
+        "spec": {
+            "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}},
+            "terminationGracePeriodSeconds": 1,
+            "containers": [{"name": names.SLURMD, "image": "none"}],
+        },
+    }
+
+
+async def members(stage: Stage, name: str) -> list[str]:
+    return sorted(one for one in await stage.pod_names() if one.startswith(f"{name}-"))
+
+
+async def change(stage: Stage, name: str, **spec: Any) -> None:
+    await stage.client.patch(NODESETS, name, Merge({"spec": spec}), namespace=stage.namespace)
+
+
+async def settled(stage: Stage, name: str, count: int) -> NodeSet:
+    return await stage.eventually(
+        lambda: stage.client.get(NODESETS, name, namespace=stage.namespace), lambda one: one.status.members == count
+    )
+
+
+async def test_a_scale_in_waits_for_the_job_and_takes_the_record_along(stage: Stage) -> None:
+    async with controlled(stage, "in", replicas=2) as made:
+        jobs = {name: await stage.sbatch(name) for name in made}
+        for name in made:
+            await stage.condition(name, names.SLURM_RUNNING, "True")
+        await change(stage, "in", replicas=1)
+        going = made[-1]
+        await stage.drained(going, "k8s: pending deletion")
+        await stage.condition(going, names.SLURM_DRAIN, "True")
+        assert await members(stage, "in") == made
+        await stage.scancel(jobs[going])
+        await stage.eventually(lambda: members(stage, "in"), lambda found: found == made[:1])
+        await asyncio.to_thread(stage.slurm.kill, going)
+        await settled(stage, "in", 1)
+        assert not (await stage.seen(going)).known
+        assert await stage.job_state(jobs[made[0]]) == "RUNNING"
+        await stage.scancel(jobs[made[0]])
+
+
+@pytest.mark.full
+async def test_an_update_to_another_size_has_slurm_take_the_new_one(stage: Stage) -> None:
+    async with controlled(stage, "up", replicas=1, **{names.SHAPE: "CPUs=2 RealMemory=1000 Gres="}) as (name,):
+        before = (await stage.pod(name)).metadata.uid
+        job = await stage.sbatch(name)
+        await stage.condition(name, names.SLURM_RUNNING, "True")
+        larger = {names.SHAPE: "CPUs=4 RealMemory=1000 Gres=", "fake-kubelet.sunk/start-after": "5s"}
+        await change(stage, "up", template=template(stage, **larger))
+        await stage.drained(name, "k8s: pending deletion")
+        assert await stage.job_state(job) == "RUNNING"
+        await stage.scancel(job)
+        await stage.slurm_when(name, lambda node: not node.known)
+        pod = await stage.pod_when(name, lambda found: found.metadata.uid != before)
+        await asyncio.to_thread(stage.slurm.kill, name)
+        box, daemon = stage.slurm.layout.node(SlurmNode(name, cpus=4, memory=1000))
+        stage.slurm.machines.add(box, daemon=daemon)
+        await stage.pod_when(name, lambda found: found.status.phase == "Running")
+        await asyncio.to_thread(stage.slurm.start, name)
+        await stage.condition(name, names.SLURM_RUNNING, "False", reason="Idle")
+        assert "CPUTot=4" in await stage.scontrol("show", "node", name)
+        await stage.free(name)
+        assert (await stage.pod(name)).metadata.uid == pod.metadata.uid
