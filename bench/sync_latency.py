@@ -236,7 +236,7 @@ async def first_decision(stage: Stage, number: int) -> float:
     await asyncio.to_thread(stage.syncer.stop)
     await stage.cordon(number)
     member = stage.members[number]
-    while names.CORDON not in (await stage.client.get(PODS, member, namespace=NAMESPACE)).metadata.annotations:
+    while not await stage.is_told(member):  # noqa: ASYNC110 - the server is asked
         await asyncio.sleep(0.1)
     looking = asyncio.create_task(stage.until([member], draining=True), name="bench: look")
     await asyncio.sleep(PAUSE)

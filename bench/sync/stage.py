@@ -75,10 +75,15 @@ class Stage(Struct, frozen=True):
     async def cordon(self, number: int, *, on: bool = True) -> None:
         await self.client.patch(NODES, self.nodes[number], Merge({"spec": {"unschedulable": on or None}}))
 
+    async def is_told(self, member: str) -> bool:
+        """Whether a Pod carries the cordon of its Node."""
+        found = await self.client.get(PODS, member, namespace=NAMESPACE)
+        return names.CORDON in found.metadata.annotations
+
     async def settled(self) -> None:
         """Wait until both sides say that no node is drained, and nobody writes any more."""
         for look in (self._pods_free, self._nodes_free, self._all_marked):
-            while not await look():
+            while not await look():  # noqa: ASYNC110 - the server is asked
                 await asyncio.sleep(1)
         before: object = None
         while before != (now := (await self.updates(), await self.ask("writes", float))):
@@ -121,20 +126,20 @@ async def staged(count: int) -> AsyncIterator[Stage]:
             slurm = stack.enter_context(many_nodes(members(server.settings)))
         await nodesets.made_namespace(server, NAMESPACE)
         with step(f"Join {count} nodes"):
-            who = ("--namespaces", NAMESPACE, "--lease-namespace", NAMESPACE, "--log-level", "warning")
-            await _started(slurm, OPERATOR, server, "sunk", "operator", *who)
+            await _started(slurm, OPERATOR, server, "--namespaces", NAMESPACE, "--lease-namespace", NAMESPACE)
             await server.client.create(NODESETS, _body(), namespace=NAMESPACE)
             await _joined(server)
         with step("Let the syncer say it all"):
             # With a name that stays, as that of a Pod does, it leads at once when it starts anew.
-            who = ("--cluster", CLUSTER, "--namespace", NAMESPACE, "--identity", "bench", "--log-level", "warning")
-            syncer = await _started(slurm, SYNCER, server, "sunk", "syncer", *who)
+            who = ("--cluster", CLUSTER, "--namespace", NAMESPACE, "--identity", "bench")
+            syncer = await _started(slurm, SYNCER, server, *who)
             stage = Stage(server.client, server.settings, slurm, syncer, _witness(slurm))
             await stage.settled()
         yield stage
 
 
-async def _started(slurm: Slurm, name: str, server: nodesets.Stage, *command: str) -> Beside:
+async def _started(slurm: Slurm, name: str, server: nodesets.Stage, *words: str) -> Beside:
+    command = ("sunk", name, *words, "--log-level", "warning")
     made = await asyncio.to_thread(Beside, slurm, name, api=server.cluster, command=command)
     await asyncio.to_thread(made.start)
     return made

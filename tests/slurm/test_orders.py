@@ -92,6 +92,7 @@ async def test_nodes_are_created_and_deleted(library: Library, orders: Orders, j
     )
     outcome = await orders.delete(["c1", "c2", "n1", "nobody"])
     assert (outcome.done, outcome.refused) == (("c1", "c2", "nobody"), ("n1",))
+    assert "n1" in outcome.why["n1"], "what Slurm says names the request"
     assert {each.name for each in (await library.all_nodes()).rows} == {"n1", "n2", "g1"}
     await jobs.cancel(given.job)
 

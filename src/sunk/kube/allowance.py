@@ -21,7 +21,8 @@ class Allowance:
     def __init__(self) -> None:
         self._due: float | None = None
         self._task: asyncio.Task[object] | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        self._timer_at = 0.0
         self._rang = False
 
     async def within(self, seconds: float, wait: Awaitable[T]) -> T:
@@ -42,13 +43,16 @@ class Allowance:
     def _begin(self, task: "asyncio.Task[object]", seconds: float) -> None:
         loop = task.get_loop()
         self._task, self._due = task, loop.time() + seconds
-        if self._timer is None or self._timer.when() > self._due:
+        # Not asked of the timer: uvloop makes one of half a millisecond a plain call, which knows no time.
+        if self._timer is None or self._timer_at > self._due:
             self._set(loop)
 
     def _set(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = None if self._due is None else loop.call_at(self._due, self._ring, loop)
+        self._timer = None
+        if self._due is not None:
+            self._timer, self._timer_at = loop.call_at(self._due, self._ring, loop), self._due
 
     def _ring(self, loop: asyncio.AbstractEventLoop) -> None:
         self._timer = None

@@ -86,7 +86,8 @@ class Queue(Generic[K]):
         self._again: dict[K, tuple[Priority, float]] = {}
         self._due: dict[K, tuple[float, int]] = {}
         self._heap: list[tuple[float, int, K]] = []
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        self._timer_at: float | None = None
         self._failures: dict[K, int] = {}
         self._getters: deque[asyncio.Future[None]] = deque()
         self._called = False
@@ -244,11 +245,12 @@ class Queue(Generic[K]):
     def _set_timer(self) -> None:
         first = self._heap[0][0] if self._heap else None
         if self._timer is not None:
-            if self._timer.when() == first:
+            # Not asked of the timer: uvloop makes one of half a millisecond a plain call, which knows no time.
+            if self._timer_at == first:
                 return
             self._timer.cancel()
         loop = asyncio.get_running_loop()
-        self._timer = None if first is None else loop.call_at(first, self._come_due)
+        self._timer, self._timer_at = None if first is None else loop.call_at(first, self._come_due), first
 
     def _come_due(self) -> None:
         self._timer = None

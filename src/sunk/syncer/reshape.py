@@ -92,6 +92,7 @@ class Reshape:
         )
         ground.mirror.nodes.subscribe(self._node)
         holders.subscribe(self._look)
+        members.subscribe(self._look)
 
     def report(self) -> Report:
         return Report(stuck=tuple(self._stuck.values()))

@@ -10,7 +10,7 @@ So if most of the Pods that should be known are not, none is touched, and that i
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final, Protocol
 
 from sunk.kube.client import Deletion, Preconditions
@@ -124,7 +124,7 @@ class Strangers:
             if name not in strangers and name in self._ground.mirror.nodes:
                 self._waits.known(name)
         due = self._waits.due({name: pod.metadata.uid for name, pod in strangers.items()}, now=_now())
-        self._held = self._lost() if due else ""
+        self._held = self._lost(strangers) if due else ""
         if due and not self._held and not self._ground.mirror.suspicious and self._restarts.try_take():
             await self._restart(strangers[due[0]])
 
@@ -134,8 +134,15 @@ class Strangers:
         found = (pod for pod in pods if is_stranger(pod, rows.get(pod.metadata.name)))
         return {pod.metadata.name: pod for pod in found if self._is_meant(pod)}
 
-    def _lost(self) -> str:
-        return lost(filter(self._is_meant, self._ground.pods.store.all()), self._ground.mirror.nodes)
+    def _lost(self, strangers: Collection[str]) -> str:
+        """Why none of them is started anew: they are too many for the fault to be theirs."""
+        pods = [pod for pod in self._ground.pods.store.all() if self._is_meant(pod)]
+        if 2 * len(strangers) <= len(pods):
+            return ""
+        silent = (
+            f"slurmctld does not reach {len(strangers)} of the {len(pods)} Pods that are ready: look at the network"
+        )
+        return lost(pods, self._ground.mirror.nodes) or silent
 
     def _is_meant(self, pod: ComputePod) -> bool:
         member = self._members.get(pod.metadata.name)

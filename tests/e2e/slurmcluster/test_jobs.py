@@ -52,6 +52,20 @@ def test_a_job_runs_on_the_nodes_of_three_definitions(slurm: Release) -> None:
 
 
 @pytest.mark.full
+def test_slurmctld_finds_every_host_that_a_command_may_wait_on(slurm: Release) -> None:
+    # In its environment, which is not that of a command beside it.
+    inside = ("sh", "-c", 'export "$(tr "\\0" "\\n" < /proc/1/environ | grep ^LOCALDOMAIN=)"; getent hosts "$@"', "sh")
+    wanted = ["slurm-login-0", *slurm.idle()]
+    told = slurm.kubectl("exec", "deployment/slurm-controller", "-c", "slurmctld", "--", *inside, *wanted)
+    assert [line.split()[1].partition(".")[0] for line in told.splitlines()] == wanted
+
+    slurm.ends(slurm.submit("srun true; srun true"))
+    assert slurm("srun", "echo", "here").strip() == "here"
+    said = slurm.kubectl("logs", "deployment/slurm-controller", "-c", "slurmctld", "--tail=-1")
+    assert "Unable to resolve" not in said
+
+
+@pytest.mark.full
 def test_what_is_rendered_offline_is_what_the_operator_has_built(slurm: Release) -> None:
     rendered = {(one["kind"], one["metadata"]["name"]): one for one in slurm.rendered()}
     assert {kind for kind, _ in rendered} >= {"ConfigMap", "Deployment", "StatefulSet", "Service", "NodeSet"}

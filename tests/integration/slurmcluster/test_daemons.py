@@ -1,5 +1,6 @@
 """What is built from a SlurmCluster, run by the real daemons of the shipped images."""
 
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -108,7 +109,7 @@ def complaints(said: str) -> list[str]:
 def succeeds(box: Box, *command: str, user: int) -> bool:
     try:
         box.run(*command, user=user)
-    except AssertionError:
+    except (AssertionError, subprocess.TimeoutExpired):  # a daemon on its way down takes questions and answers none
         return False
     return True
 
@@ -170,6 +171,7 @@ NODES = OFF | {
         },
     },
 }
+NODES_PLAIN = {"plain": {"enabled": True}}
 BEFORE = {
     "20-second.sh": "#!/bin/sh\necho second >> /var/prolog\n",
     "10-first.sh": "#!/bin/sh\necho first >> /var/prolog\n",
@@ -217,6 +219,41 @@ def test_a_node_that_leaves_is_down_at_once_and_the_reason_of_a_drain_stays(node
         assert " State=DOWN" in shown
         assert ("+DRAIN" in shown) is drained
         assert ("Reason=alice: DRAIN, bad fan " if drained else "Reason=k8s: pod terminated ") in shown
+
+
+FAILS = {"90-check.sh": "#!/bin/sh\nexit 3\n"}
+OURS, FOREIGN = "k8s: cordon: disk", "alice: bad fan"
+
+
+@pytest.mark.parametrize("before", [OURS, FOREIGN])
+def test_a_sick_node_says_so_over_a_drain_of_ours_and_not_over_a_persons(world: Make, before: str) -> None:
+    name = "slurm-plain-012-003"
+    after = {"defMemPerCPU": 100, "slurmd": {"epilogConfigmap": "after"}}
+    made = world(OFF | {"slurmConfig": after, "compute": {"reservedMemory": "100Mi", "nodes": NODES_PLAIN}})
+    made = msgspec.structs.replace(made, contents={**made.contents, "after": FAILS})
+    with (
+        made.run("slurm-controller") as controller,
+        made.run("slurm-plain", as_pod=name, SUNK_CPUS="2", SUNK_MEMORY="900") as node,
+    ):
+        primary(controller)
+        ready(node, controller=controller)
+
+        def reason() -> str:
+            return slurm(controller, "sinfo", "--noheader", f"--nodes={name}", "--format=%E").strip()
+
+        slurm(controller, "sbatch", "--parsable", "--chdir=/", "--wrap=sleep 300")
+        running = ("squeue", "--noheader", "--states=running", "--format=%i")
+        wait_for(lambda: slurm(controller, *running).split() == ["1"], what="the job", patience=90)
+        slurm(controller, "scontrol", "update", f"nodename={name}", "state=drain", f"reason={before}")
+        slurm(controller, "scancel", "1")
+        idle = ("scontrol", "show", "node", name, "--oneliner")
+        wait_for(lambda: " State=IDLE+DRAIN+DYNAMIC_NORM " in slurm(controller, *idle), what="the end of the job")
+        expected = before if before == FOREIGN else "epilog 90-check.sh ended with 3, job 1"
+        wait_for(lambda: reason() == expected, what=expected)
+
+        slurm(controller, "scontrol", "update", f"nodename={name}", "state=drain", f"reason={before}")
+        node.run("env", "-i", "SLURM_JOB_ID=7", "/etc/sunk/scripts/unkillable")
+        assert reason() == (before if before == FOREIGN else "processes of job 7 do not die")
 
 
 def test_a_definition_without_resources_takes_what_the_node_has(nodes: World) -> None:

@@ -14,7 +14,7 @@ from sunk.kube import access
 from sunk.kube.client import Client
 from sunk.kube.core import NAMESPACES
 from sunk.kube.errors import NotFound
-from sunk.local import slurm as slurms
+from sunk.local import images, slurm as slurms
 from sunk.local.cluster import Cluster
 from sunk.local.slurm import Slurm
 
@@ -26,10 +26,22 @@ def installed(api: Cluster) -> Cluster:
     return api
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run the tests of a file once for each of its `VERSIONS` of Slurm, if it names some."""
+    versions = getattr(metafunc.module, "VERSIONS", ())
+    if versions and "slurm_version" in metafunc.fixturenames:
+        metafunc.parametrize("slurm_version", versions, indirect=True, scope="module")
+
+
 @pytest.fixture(scope="module")
-def slurm_of_file(request: pytest.FixtureRequest) -> Iterator[Slurm]:
+def slurm_version(request: pytest.FixtureRequest) -> str:
+    return str(getattr(request, "param", images.DEFAULT))
+
+
+@pytest.fixture(scope="module")
+def slurm_of_file(request: pytest.FixtureRequest, slurm_version: str) -> Iterator[Slurm]:
     """A Slurm without nodes; a file that wants another one says so in `SLURM`."""
-    with slurms.cluster(**getattr(request.module, "SLURM", {})) as made:
+    with slurms.cluster(**{"version": slurm_version} | getattr(request.module, "SLURM", {})) as made:
         yield made
 
 

@@ -6,6 +6,7 @@ from tests.integration.syncer.stage import Stage, on_stage
 pytestmark = on_stage                    # the tests of a file share one stage, and its event loop
 SLURM = {"config": {"ReturnToService": 0}}       # optional: what `sunk.local.slurm.cluster` is to be given
 SYNCER = ("--wave-share", "0.5")                 # optional: further words for `sunk syncer`
+VERSIONS = ("24.11", pytest.param("26.05", marks=pytest.mark.full))      # optional: of Slurm, one after the other
 
 async def test_a_cordon_drains(stage: Stage) -> None:
     await stage.join("a1")                               # entry in a slice, Pod on a Node of its own, and a slurmd

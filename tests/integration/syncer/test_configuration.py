@@ -2,6 +2,7 @@
 
 import asyncio
 
+import pytest
 from tests.integration.syncer.stage import CLUSTER, Stage, on_stage
 
 from sunk.kube.core import CONFIG_MAPS
@@ -12,6 +13,7 @@ from sunk.model import mark, names
 from sunk.model.report import Report
 
 pytestmark = on_stage
+VERSIONS = ("24.11", pytest.param("26.05", marks=pytest.mark.full))
 
 FILES = f"{CLUSTER}-slurm-conf"
 PARTED = ("NodeSet=fast Feature=fast", "PartitionName=fast Nodes=fast", *PARTITIONS)

@@ -68,6 +68,24 @@ async def test_a_clearance_is_taken_back_with_the_mark_and_stands_on_the_drain_o
     await stage.free("b1")
 
 
+async def test_a_clearance_is_taken_back_if_a_job_has_come_while_nobody_looked(stage: Stage) -> None:
+    await stage.join("j1")
+    await stage.mark("j1", {names.PENDING_DELETION: "scaled in"})
+    await cleared(stage, "j1")
+    await asyncio.to_thread(stage.syncer.kill)
+    await stage.scontrol("update", "nodename=j1", "state=undrain")
+    job = await stage.sbatch("j1")
+    assert clearance(await stage.pod("j1"))
+    await asyncio.to_thread(stage.syncer.start)
+    await stage.pod_when("j1", lambda pod: not clearance(pod))
+    await stage.drained("j1", PENDING)
+    await stage.condition("j1", names.SLURM_DRAIN, "True", message=PENDING)
+    assert not clearance(await stage.pod("j1"))
+    assert await stage.job_state(job) == "RUNNING"
+    await stage.scancel(job)
+    await cleared(stage, "j1")
+
+
 async def test_a_person_who_sets_a_node_down_is_not_written_over_and_it_can_go(stage: Stage) -> None:
     await stage.join("c1")
     await stage.scontrol("update", "nodename=c1", "state=down", "reason=bad fan")

@@ -105,3 +105,20 @@ async def test_an_update_to_another_size_has_slurm_take_the_new_one(stage: Stage
         assert "CPUTot=4" in await stage.scontrol("show", "node", name)
         await stage.free(name)
         assert (await stage.pod(name)).metadata.uid == pod.metadata.uid
+
+
+@pytest.mark.full
+async def test_a_syncer_that_is_killed_again_and_again_ends_where_it_should(stage: Stage) -> None:
+    async with controlled(stage, "kill", replicas=3) as made:
+        job = await stage.sbatch(made[0])
+        await stage.condition(made[0], names.SLURM_RUNNING, "True")
+        await change(stage, "kill", replicas=1)
+        for pause in (0.0, 0.3, 0.6, 1.2, 2.4):
+            await asyncio.sleep(pause)
+            await stage.kill_syncer()
+        await settled(stage, "kill", 1)
+        assert await members(stage, "kill") == made[:1], "who runs a job goes last"
+        assert await stage.job_state(job) == "RUNNING"
+        assert not (await stage.seen(made[1])).known
+        assert not (await stage.seen(made[2])).known
+        await stage.scancel(job)

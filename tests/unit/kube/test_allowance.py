@@ -2,6 +2,7 @@ import asyncio
 
 import pytest
 
+from sunk.kube import loop
 from sunk.kube.allowance import Allowance, Expired
 
 pytestmark = pytest.mark.looptime
@@ -34,6 +35,20 @@ async def test_a_shorter_limit_after_a_longer_one_holds() -> None:
     with pytest.raises(Expired):
         await allowance.within(5, asyncio.sleep(1000))
     assert asyncio.get_running_loop().time() - began == pytest.approx(5)
+
+
+def test_the_shortest_limits_hold_on_the_loop_of_our_processes() -> None:
+    async def at_once() -> str:
+        return "done"
+
+    async def again_and_again() -> None:
+        allowance = Allowance()
+        for seconds in (0.0002, 50, 0.0001):
+            assert await allowance.within(seconds, at_once()) == "done"
+        with pytest.raises(Expired):
+            await allowance.within(0.0001, asyncio.sleep(1000))
+
+    loop.run(again_and_again())
 
 
 async def test_it_can_be_used_after_it_expired() -> None:

@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from sunk.kube import loop
 from sunk.kube.queue import FAIRNESS, BackOff, Priority, Queue
 
 pytestmark = pytest.mark.looptime
@@ -44,6 +45,16 @@ async def test_a_key_in_work_is_handed_out_again_only_when_that_work_is_done() -
     queue.done("a")
     assert await take(queue, 1) == ["a"]
     assert queue.statistics().depth == 0
+
+
+def test_wishes_for_the_next_moment_are_met_by_the_loop_of_our_processes() -> None:
+    async def meet() -> list[str]:
+        queue = Queue[str]()
+        for key, delay in (("b", 0.0003), ("a", 0.0001), ("c", 0.0002)):
+            queue.add_after(key, delay=delay)
+        return sorted([await queue.get() for _ in "abc"])
+
+    assert loop.run(meet()) == ["a", "b", "c"]
 
 
 async def test_fresh_keys_go_first_and_a_key_becomes_fresh() -> None:

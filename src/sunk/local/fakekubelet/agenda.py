@@ -20,7 +20,8 @@ class Agenda(Generic[K]):
 
     def __init__(self) -> None:
         self._line: asyncio.Queue[K] = asyncio.Queue()
-        self._timers: dict[K, asyncio.TimerHandle] = {}
+        self._timers: dict[K, tuple[float, asyncio.Handle]] = {}
+        """Each with its time: uvloop makes one of half a millisecond a plain call, which knows none."""
         self._waiting: set[K] = set()
         self._in_hand: set[K] = set()
         self._failures: dict[K, int] = {}
@@ -36,14 +37,14 @@ class Agenda(Generic[K]):
         if at is None or at <= loop.time():
             self.forget(key)
             self._fall_due(key)
-        elif key not in self._waiting and (planned is None or at < planned.when()):
+        elif key not in self._waiting and (planned is None or at < planned[0]):
             self.forget(key)
-            self._timers[key] = loop.call_at(at, self._ripen, key)
+            self._timers[key] = at, loop.call_at(at, self._ripen, key)
 
     def forget(self, key: K) -> None:
         """Take back a time in the future; what is due already stays."""
-        if timer := self._timers.pop(key, None):
-            timer.cancel()
+        if planned := self._timers.pop(key, None):
+            planned[1].cancel()
 
     async def serve(self, look: Callable[[K], Awaitable[float | None]]) -> NoReturn:
         """Look at one key after the other; what `look` returns is when to look at it again."""

@@ -24,7 +24,14 @@ _TELL: Final = f"timeout {_TELLING} {scripts.LEAVE} || true"
 
 
 def objects(cluster: Cluster) -> tuple[Object, ...]:
-    return (*scripts.objects(cluster), *(node_set(cluster, one) for one in cluster.definitions))
+    return (*scripts.objects(cluster), _service(cluster), *(node_set(cluster, one) for one in cluster.definitions))
+
+
+def _service(cluster: Cluster) -> Object:
+    """Gives nodes a name that slurmctld can look up; nobody connects by it, so that unready ones have one too."""
+    spec = pods.service(cluster, COMPUTE, port=NODE_PORT, name=names.SLURMD)
+    headless = {"clusterIP": "None", "publishNotReadyAddresses": True}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata(cluster, COMPUTE), "spec": spec | headless}
 
 
 def node_set(cluster: Cluster, definition: NodeDefinition) -> Object:
@@ -73,6 +80,7 @@ def template(cluster: Cluster, definition: NodeDefinition) -> Object:
         "tolerations": list(definition.tolerations),
         "priorityClassName": wanted.priority_class_name if priority is None else priority,
         "terminationGracePeriodSeconds": definition.termination_grace_period_seconds,
+        "subdomain": cluster.named("compute"),
         "hostNetwork": definition.host_network,
         "dnsPolicy": "ClusterFirstWithHostNet" if definition.host_network else "",
     }

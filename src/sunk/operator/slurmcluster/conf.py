@@ -14,7 +14,7 @@ from sunk.operator.slurmcluster import gres
 from sunk.operator.slurmcluster.leaving import leaving
 from sunk.operator.slurmcluster.lines import overridden, owned, pairs, word
 from sunk.operator.slurmcluster.partitions import partitions
-from sunk.operator.slurmcluster.scripts import EPILOG, PROLOG, TASK_PROLOG
+from sunk.operator.slurmcluster.scripts import EPILOG, PROLOG, TASK_PROLOG, UNKILLABLE
 from sunk.operator.slurmcluster.view import Cluster
 
 SLURM_CONF: Final = "slurm.conf"
@@ -193,6 +193,7 @@ def _scripts(cluster: Cluster) -> Settings:
         "PrologFlags": "Alloc,DeferBatch",
         "Prolog": PROLOG if config.prolog else "",
         "Epilog": EPILOG if config.epilog else "",
+        "UnkillableStepProgram": UNKILLABLE,
         "TaskProlog": TASK_PROLOG if any(one.env for one in cluster.definitions) else "",
     }
 

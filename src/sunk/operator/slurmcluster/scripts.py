@@ -19,6 +19,8 @@ PROLOG: Final = f"{FOLDER}/prolog"
 EPILOG: Final = f"{FOLDER}/epilog"
 TASK_PROLOG: Final = f"{FOLDER}/task-prolog"
 LEAVE: Final = f"{FOLDER}/leave"
+SICK: Final = f"{FOLDER}/sick"
+UNKILLABLE: Final = f"{FOLDER}/unkillable"
 PROLOGS: Final = "/etc/sunk/prolog.d"
 EPILOGS: Final = "/etc/sunk/epilog.d"
 S6: Final = "/etc/sunk/s6"
@@ -36,8 +38,31 @@ _IN_ORDER: Final = """\
 # Run the scripts of a folder in the order of their names; the first that fails decides.
 for script in {folder}/*; do
     [[ -f $script ]] || continue
-    "$script" || {{ code=$?; echo "${{script##*/}} ended with $code" >&2; exit "$code"; }}
+    "$script" || {{
+        code=$?
+        echo "${{script##*/}} ended with $code" >&2
+        {sick} "{what} ${{script##*/}} ended with $code, job $SLURM_JOB_ID"
+        exit "$code"
+    }}
 done
+"""
+# Slurm drains a node whose epilog fails or whose steps do not die, but on one that is drained already this does nothing:
+# the reason stays. If it is ours, an uncordon would bring a sick node back. So what is wrong is said, over ours but not
+# over a person's. The environment of these programs is nearly empty.
+_SICK: Final = """\
+#!/bin/bash
+# Drain this node because something is wrong with it: sick REASON.
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin
+node=${SLURMD_NODENAME:-$(hostname)}
+state=$(scontrol show node "$node" --oneliner | grep -o ' State=[^ ]*')
+told=$(sinfo --noheader --nodes="$node" --format=%E | head -n 1)
+[[ $state != *DRAIN* || $told == k8s:* ]] || exit 0
+scontrol update nodename="$node" state=drain reason="$*"
+"""
+_UNKILLABLE: Final = f"""\
+#!/bin/bash
+# Slurm calls this when processes of a job do not die.
+exec {SICK} "processes of job ${{SLURM_JOB_ID:-?}} do not die"
 """
 _TASK_PROLOG: Final = f"""\
 #!/bin/sh
@@ -111,10 +136,12 @@ def _given(cluster: Cluster) -> list[tuple[str, str, str]]:
 
 def _around_jobs() -> dict[str, str]:
     return {
-        "prolog": _IN_ORDER.format(folder=PROLOGS),
-        "epilog": _IN_ORDER.format(folder=EPILOGS),
+        "prolog": _IN_ORDER.format(folder=PROLOGS, what="prolog", sick=SICK),
+        "epilog": _IN_ORDER.format(folder=EPILOGS, what="epilog", sick=SICK),
         "task-prolog": _TASK_PROLOG,
         "leave": _LEAVE,
+        "sick": _SICK,
+        "unkillable": _UNKILLABLE,
     }
 
 

@@ -20,10 +20,19 @@ _BOOKS: Final = "SUNK_ACCOUNTING"
 _AWAIT_ACCOUNTING: Final = f"""\
 trap 'exit 1' TERM
 known() {{ [ -s {_KNOWN} ] && [ "$(cat {_ACCOUNTED} 2> /dev/null)" = "${_BOOKS}" ]; }}
-until known || (exec 3<> "/dev/tcp/$HOST/$PORT") 2> /dev/null; do
+until known || timeout 3 bash -c 'exec 3<> "/dev/tcp/$HOST/$PORT"' 2> /dev/null; do
     ((tries++ % 15)) || echo "waiting for slurmdbd at $HOST:$PORT, which this cluster has not heard from yet"
     sleep 1
 done
+"""
+# A step tells slurmctld the host of the srun that waits for it, by its name alone. One that is not found is looked for
+# over and over, for seconds and with the locks held, and jobs stay completing for a minute. So the names of Pods below
+# the Services of logins and nodes are found without them; the domain of this Kubernetes stands in the file.
+_FIND: Final = """\
+searched=$(sed -n 's/^search //p' /etc/resolv.conf 2> /dev/null)
+if [ -n "$searched" ]; then
+    export LOCALDOMAIN="$searched $LOGIN.${searched%% *} $COMPUTE.${searched%% *}"
+fi
 """
 # Two things that a slurmctld with accounting cannot get over by itself, though nothing is lost:
 #
@@ -34,7 +43,7 @@ done
 # What associations have used. It is written down every five minutes, and at the end; 26.05 takes a state without it for
 # one that was lost, and was it killed in its first minutes, it never starts again. Only then may it go on with what it
 # finds. A state that was saved once is not for it to overlook.
-_BEGIN: Final = f"""\
+_MEND: Final = f"""\
 options=()
 if [ -e {_NUMBERED} ] && [ "$(cat {_ACCOUNTED} 2> /dev/null)" != "${_BOOKS}" ]; then
     echo "accounting is now by ${_BOOKS}: taking the number of this cluster from there"
@@ -44,6 +53,8 @@ elif [ -e {_NUMBERED} ] && [ ! -e {_USAGE} ] && [ ! -e {_USAGE}.old ]; then
     options=(-i)
 fi
 echo "${_BOOKS}" > {_ACCOUNTED}
+"""
+_GO: Final = f"""\
 exec /init {NAME} -- "${{options[@]}}"
 """
 
@@ -125,10 +136,14 @@ def _container(cluster: Cluster) -> Object:
 
 
 def _started(cluster: Cluster) -> Object:
-    variables = {pods.STOP: pods.stop(cluster.spec.controller.termination_grace_period_seconds)}
+    variables = {
+        pods.STOP: pods.stop(cluster.spec.controller.termination_grace_period_seconds),
+        "LOGIN": cluster.named("login"),
+        "COMPUTE": cluster.named("compute"),
+    }
     if not cluster.spec.accounting.enabled:
-        return {"args": [NAME], "env": pods.environment(variables)}
-    command = ["/bin/bash", "-c", _BEGIN]
+        return {"command": ["/bin/bash", "-c", _FIND + _GO], "env": pods.environment(variables)}
+    command = ["/bin/bash", "-c", _FIND + _MEND + _GO]
     return {"command": command, "env": pods.environment(variables | {_BOOKS: _books(cluster)})}
 
 

@@ -37,7 +37,8 @@ esac
 umask 077
 {{ cat {_TEMPLATE}/{FILE}; printf 'StoragePass="%s"\\n' "${{password//\\#/\\\\#}}"; }} > {ETC}/{FILE}
 ln -sf {_KEYS}/* {ETC}/
-until (exec 3<> "/dev/tcp/$HOST/$PORT") 2> /dev/null; do
+# Behind the Service may be a Pod that is just gone, from which no answer comes for two minutes.
+until timeout 3 bash -c 'exec 3<> "/dev/tcp/$HOST/$PORT"' 2> /dev/null; do
     echo "waiting for the database at $HOST:$PORT"
     sleep 2
 done

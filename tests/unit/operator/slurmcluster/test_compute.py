@@ -6,10 +6,10 @@ import msgspec
 import pytest
 from tests.unit.operator.slurmcluster.made import cluster, container, found, only, pod, with_nodes
 
-from sunk.model.names import ACCELERATOR
+from sunk.model.names import ACCELERATOR, SHAPE
 from sunk.model.refusal import Refusal
 from sunk.operator.nodeset.template import read
-from sunk.operator.slurmcluster.compute import SCRIPTS_HASH, node_line
+from sunk.operator.slurmcluster.compute import SCRIPTS_HASH, node_line, shape
 from sunk.operator.slurmcluster.objects import objects
 from sunk.operator.slurmcluster.shares import share
 
@@ -189,3 +189,12 @@ def test_a_definition_that_cannot_be_is_refused_with_its_path(nodes: dict[str, A
     enabled = {name: {"enabled": True} | node for name, node in nodes.items()}
     with pytest.raises(Refusal, match=said):
         cluster({"compute": {"nodes": enabled}})
+
+
+def test_a_pod_says_its_shape_as_far_as_its_definition_decides_it() -> None:
+    made = with_nodes(cpu={"resources": BIG})
+    assert shape(made, only(made)) == f"CPUs=32 RealMemory={196 * 1024} Gres="
+    marks = found(made, "NodeSet", "slurm-cpu")["spec"]["template"]["metadata"]["annotations"]
+    assert marks[SHAPE] == shape(made, only(made))
+    open_ended = with_nodes(cpu={"resources": {}})
+    assert shape(open_ended, only(open_ended)) == "Gres=", "its Node decides the rest"

@@ -42,6 +42,7 @@ def test_a_plain_cluster_has_the_parts_that_people_know() -> None:
         ("Service", "slurm-syncer"),
         ("Deployment", "slurm-syncer"),
         ("PodDisruptionBudget", "slurm-compute"),
+        ("Service", "slurm-compute"),
         ("ConfigMap", "slurm-compute-scripts"),
         ("ConfigMap", "slurm-compute-s6"),
     }
@@ -254,6 +255,11 @@ def test_slurmctld_knows_who_keeps_its_books(values: dict[str, Any], books: str)
     assert variables["SUNK_ACCOUNTING"] == books
 
 
-def test_slurmctld_without_accounting_starts_as_it_is() -> None:
-    made = container(cluster({"accounting": {"enabled": False}}), "Deployment", "slurm-controller")
-    assert (made["args"], "command" in made) == (["slurmctld"], False)
+def test_slurmctld_finds_the_hosts_of_people_and_nodes_by_their_names() -> None:
+    made = with_nodes(cpu={})
+    variables = {one["name"]: one.get("value") for one in container(made, "Deployment", "slurm-controller")["env"]}
+    login, node = pod(made, "StatefulSet", "slurm-login"), pod(made, "NodeSet", "slurm-cpu")
+    assert variables["LOGIN"] == found(made, "StatefulSet", "slurm-login")["spec"]["serviceName"]
+    assert variables["COMPUTE"] == node["subdomain"]
+    assert found(made, "Service", node["subdomain"])["spec"]["clusterIP"] == "None"
+    assert "subdomain" not in login, "it is the StatefulSet's to give"

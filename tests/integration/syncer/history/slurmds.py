@@ -1,0 +1,76 @@
+"""The half of a kubelet that the fake one has not got: where a compute Pod runs, a real slurmd does."""
+
+import asyncio
+from collections.abc import Coroutine
+from functools import partial
+from typing import Any
+
+from tests.integration.syncer.stage import Stage
+
+from sunk.kube.client import Scope
+from sunk.kube.collection import Collection
+from sunk.kube.core import PODS
+from sunk.local.slurm.configuration import CONTROLLER, NODE_PORT
+from sunk.model import names
+
+PERIOD = 0.1
+
+
+class Slurmds:
+    """Starts the slurmd of each Pod that starts, and kills that of each Pod that is gone. Their machines exist."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._slurm = stage.slurm
+        scope = Scope(namespace=stage.namespace, labels=f"{names.COMPONENT}={names.COMPUTE}")
+        self._pods = Collection(stage.client, PODS, scope)
+        self._of: dict[str, str] = {}
+        """The uid of the Pod for which each runs."""
+        # A slurmd asks slurmctld for its configuration when it starts, and ends by itself if nobody answers.
+        self._asking = asyncio.Lock()
+        self.stopped = False
+        """Whether slurmctld is."""
+
+    def duties(self) -> dict[str, Coroutine[Any, Any, object]]:
+        return {"Pods of slurmds": self._pods.run(), "slurmds": self._follow()}
+
+    def run_for(self, pods: dict[str, str]) -> None:
+        """Hear which ones run already, and for which Pods, by uid."""
+        self._of = dict(pods)
+
+    async def stop_slurmctld(self) -> None:
+        async with self._asking:
+            if not self.stopped:
+                self.stopped = True
+                await asyncio.to_thread(self._slurm.stop, CONTROLLER)
+
+    async def start_slurmctld(self) -> None:
+        async with self._asking:
+            if self.stopped:
+                await asyncio.to_thread(self._slurm.start, CONTROLLER)
+                self.stopped = False
+
+    async def _follow(self) -> None:
+        await self._pods.store.complete()
+        while True:
+            for name, uid in list(self._of.items()):
+                if self._there().get(name) != uid:
+                    del self._of[name]
+                    await asyncio.to_thread(self._slurm.kill, name)
+            for name, uid in self._there(running=True).items():
+                if name not in self._of:
+                    await self._start(name, uid)
+            await asyncio.sleep(PERIOD)
+
+    def _there(self, *, running: bool = False) -> dict[str, str]:
+        phases = {"Running"} if running else {"Running", "Pending"}
+        return {pod.metadata.name: pod.metadata.uid for pod in self._pods.store.all() if pod.status.phase in phases}
+
+    async def _start(self, name: str, uid: str) -> None:
+        async with self._asking:
+            if self.stopped or name not in self._slurm.machines.boxes:
+                return
+            machines = self._slurm.machines
+            await asyncio.to_thread(machines.start, name)
+            listens = partial(machines.listens, name, NODE_PORT)
+            await asyncio.to_thread(partial(machines.wait, listens, what=f"slurmd of {name}"))
+            self._of[name] = uid

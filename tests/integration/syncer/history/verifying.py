@@ -1,0 +1,53 @@
+"""`sunk verify` as people run it: a process beside the syncer that sees both sides and tells of every broken law."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from msgspec import json
+from tests.integration.syncer.stage import CLUSTER, Stage
+
+from sunk.insight.watching import Breach
+from sunk.local.slurm.beside import KUBECONFIG
+from sunk.local.slurm.layout import AS_SLURM
+
+
+class Verifying:
+    """The lines that it has printed."""
+
+    def __init__(self, stage: Stage) -> None:
+        where = ("--cluster", CLUSTER, "--namespace", stage.namespace)
+        words = ("sunk", "verify", *where, "--json")
+        self._process = stage.slurm.spawn(*AS_SLURM, *words, on=stage.syncer.name, env={"KUBECONFIG": KUBECONFIG})
+        self._said: list[str] = []
+        self._errors: list[str] = []
+        for stream, lines in ((self._process.stdout, self._said), (self._process.stderr, self._errors)):
+            assert stream is not None
+            threading.Thread(target=lambda source=stream, into=lines: into.extend(source), daemon=True).start()
+
+    async def begun(self) -> None:
+        """Wait until it watches both sides."""
+        async with asyncio.timeout(60):
+            while not any("and the Slurm of" in line for line in self._errors):
+                assert self._process.poll() is None, self._errors
+                await asyncio.sleep(0.1)
+
+    def breaches(self) -> list[Breach]:
+        """What it has told of so far; each is given once."""
+        assert self._process.poll() is None, f"sunk verify has ended: {''.join(self._errors)}"
+        said, self._said[:] = list(self._said), []
+        return [json.decode(line, type=Breach) for line in said]
+
+    def end(self) -> None:
+        self._process.kill()
+
+
+@asynccontextmanager
+async def verifying(stage: Stage) -> AsyncIterator[Verifying]:
+    made = Verifying(stage)
+    try:
+        await made.begun()
+        yield made
+    finally:
+        made.end()
