@@ -223,8 +223,17 @@ def deleted_row(sides: Sides, before: Row) -> Iterator[Fault]:
     if jobs := sides.jobs.get(before.name):
         yield Fault(3, "deleted record", about, f"was deleted under job {', '.join(map(str, jobs))}")
     held, pod = sides.members.get(before.name, ()), sides.pods.get(before.name)
-    if held and held[0].entry.state == "joined" and pod is not None and ready(pod) and held[0].cluster == sides.cluster:
+    if not held or held[0].cluster != sides.cluster or held[0].entry.state != "joined" or pod is None:
+        return
+    if ready(pod) and not _outgrown(before, pod):
         yield Fault(3, "deleted record", about, "was deleted though it is a member, and its Pod is ready")
+
+
+def _outgrown(row: Row, pod: Pod) -> bool:
+    """Whether the record was of another size than the Pod: Slurm never changes one, so it has to be made anew."""
+    said = dict(each.partition("=")[::2] for each in pod.metadata.annotations.get(names.SHAPE, "").split())
+    had = {"CPUs": str(row.cpus), "RealMemory": str(row.memory), "Gres": row.gres.partition("(")[0]}
+    return any(key in said and said[key] != value for key, value in had.items())
 
 
 def _forced(sides: Sides, name: str) -> bool:

@@ -31,12 +31,13 @@ class Seen(Struct, frozen=True):
 
     @property
     def ours(self) -> dict[str, Any]:
-        """Our own key of the extra."""
+        """Our own key of the extra; empty where users have written something else."""
         try:
-            found = json.loads(self.extra or "{}").get("k8s", {})
+            whole = json.loads(self.extra or "{}")
         except ValueError:
             return {}
-        return dict(found)
+        found = whole.get("k8s", {}) if isinstance(whole, dict) else {}
+        return dict(found) if isinstance(found, dict) else {}
 
 
 def read(text: str) -> Seen:

@@ -9,7 +9,7 @@ from tests.integration.syncer.stage import Stage
 
 from sunk.kube.client import Scope
 from sunk.kube.core import NODES, Condition, Node, condition
-from sunk.model import drains, names
+from sunk.model import drains, kept, names
 from sunk.model.drains import Causes
 from sunk.model.nodeslice import Entry
 from sunk.objects.members import NODESETS, NODESLICES, NodeSet
@@ -173,7 +173,7 @@ def _carried(node: Node, pod: ComputePod, seen: Seen) -> Iterator[str]:
     foreign = seen.drained and not seen.reason.startswith(OURS)
     if _status(condition(node.status.conditions, names.SLURM_CORDON)) != str(foreign):
         yield f"Node {name} says SlurmCordon={not foreign}, and Slurm {seen}"
-    if node.metadata.annotations.get(names.DRAIN) != (seen.reason if seen.drained else None):
+    if node.metadata.annotations.get(names.DRAIN) != (kept.line(seen.reason) if seen.drained else None):
         yield f"Node {name} says the drain is {node.metadata.annotations.get(names.DRAIN)}, and Slurm {seen}"
 
 

@@ -1,5 +1,7 @@
 """What persons do to Slurm nodes, and what has to stand afterwards because they did.
 
+Blanks of a reason do not count: one that is put on again after its machine was away has lost those too many.
+
 Slurm takes no condition with a change: who writes in the same moment as somebody else may be overwritten, and nobody
 could know. So a text counts as standing from the moment the syncer has told of it, which means that it has seen it.
 """
@@ -67,7 +69,7 @@ class Persons:
             return
         mark = self.drains.pop(name, None)
         shown = (await self._stage.client.get(NODES, node)).metadata.annotations.get(names.DRAIN)
-        if mark is not None and shown != mark.reason:
+        if mark is not None and shown != kept.line(mark.reason):
             self._may(name, mark.reason)  # a lift so early is not told from a drain that is still to come back
 
     def verified(self, name: str) -> None:
@@ -111,7 +113,7 @@ class Persons:
         written = (await self._stage.client.get(NODES, node)).metadata.annotations.get(names.KEPT_DRAIN, "")
         told = said is not None and said.message == reason
         if name in self.drains and told:
-            self.drains[name] = Mark(reason, told=True, kept=kept.read(written).get(self._cluster) == reason)
+            self.drains[name] = Mark(reason, told=True, kept=kept.read(written).get(self._cluster) == kept.line(reason))
 
     async def _soon(self, name: str, holds: Callable[[Seen], bool]) -> bool:
         deadline = asyncio.get_running_loop().time() + SOON
@@ -122,7 +124,7 @@ class Persons:
         return False
 
     def _may(self, name: str, reason: str) -> None:
-        self.possible.setdefault(name, set()).add(reason)
+        self.possible.setdefault(name, set()).add(kept.line(reason))
 
     # What follows
 
@@ -137,10 +139,10 @@ class Persons:
         """What is not as persons left it."""
         found = []
         mark = self.drains.get(name)
-        if mark is not None and not (seen.drained and seen.reason == mark.reason):
+        if mark is not None and not (seen.drained and kept.line(seen.reason) == kept.line(mark.reason)):
             found.append(f"{name}: a person's drain «{mark.reason}» is gone: {seen}")
         foreign = seen.drained and not seen.reason.startswith("k8s:")
-        if foreign and seen.reason not in self.possible.get(name, ()):
+        if foreign and kept.line(seen.reason) not in self.possible.get(name, ()):
             found.append(f"{name}: nobody wrote «{seen.reason}»")
         if name in self.extras and _beside(seen) != self.extras[name]:
             found.append(f"{name}: users wrote {self.extras[name]}, and Slurm has {seen.extra}")
