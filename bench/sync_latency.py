@@ -44,7 +44,7 @@ QUIET: Final = 60.0
 PAUSE: Final = 0.4
 """Seconds between two cordons: longer than what the syncer gathers for."""
 ASLEEP: Final = 2.6
-"""Seconds after which the syncer reads an unchanged Slurm once a second, and no longer five times."""
+"""Seconds after which the syncer reads an unchanged Slurm as seldom as it ever does."""
 OFTEN: Final = 0.02
 """Seconds between two looks at a thousand nodes of Slurm, which take their time."""
 BESIDES: Final = frozenset({"REQUEST_STATS_INFO", "MESSAGE_NODE_REGISTRATION_STATUS"})
@@ -191,7 +191,7 @@ async def drains(stage: Stage) -> list[Figure]:
 
 async def at_rest(stage: Stage, *, seconds: float, goals: tuple[float, float] | None) -> list[Figure]:
     await stage.settled()
-    pid = process(stage)
+    pid = stage.process
     asked, written = await stage.ask("requests", dict[int, int]), await stage.ask("writes", float)
     spent, began = cpu_of(pid), time.monotonic()
     await asyncio.sleep(seconds)
@@ -209,12 +209,6 @@ async def at_rest(stage: Stage, *, seconds: float, goals: tuple[float, float] | 
         Figure("the same, writes to Kubernetes", written, "writes", goal=0),
         Figure("the same, changes of Slurm's nodes", calls.get(NAMES[UPDATE_NODES], 0), "writes", goal=0),
     ]
-
-
-def process(stage: Stage) -> int:
-    if (found := stage.syncer.process) is None:
-        raise SystemExit(f"the syncer has ended:\n{stage.syncer.log()[-3000:]}")
-    return found
 
 
 async def starts(stage: Stage) -> list[Figure]:

@@ -62,6 +62,13 @@ class Stage(Struct, frozen=True):
     def members(self) -> list[str]:
         return members(self.settings)
 
+    @property
+    def process(self) -> int:
+        """Of the syncer."""
+        if (found := self.syncer.process) is None:
+            raise SystemExit(f"the syncer has ended:\n{self.syncer.log()[-3000:]}")
+        return found
+
     async def ask(self, what: str, answer: Callable[..., T] | type[T], **options: Any) -> T:
         """Have the witness look at Slurm or write to it."""
         line = msgspec.json.encode(Wish(what, options)).decode()
@@ -70,7 +77,11 @@ class Stage(Struct, frozen=True):
         return found
 
     async def until(self, found: list[str], *, draining: bool, pause: float = TIGHT) -> Seen:
-        return await self.ask("until", Seen, names=found, draining=draining, pause=pause)
+        """Wait until all of these Slurm nodes are drained, or none of them is."""
+        try:
+            return await self.ask("until", Seen, names=found, draining=draining, pause=pause)
+        except SystemExit as trouble:
+            raise SystemExit(f"{trouble}\nThe syncer's last words:\n{self.syncer.log()[-3000:]}") from trouble
 
     async def cordon(self, number: int, *, on: bool = True) -> None:
         await self.client.patch(NODES, self.nodes[number], Merge({"spec": {"unschedulable": on or None}}))

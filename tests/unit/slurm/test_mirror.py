@@ -107,7 +107,7 @@ async def test_a_clock_that_is_set_back_hides_nothing() -> None:
 async def test_a_restart_is_seen_though_its_clock_is_back_by_no_more_than_has_passed(back: int) -> None:
     for hundredths in range(0, 300, 5):
         server = Server(node("a"))
-        mirror = Mirror(server, pace=Pace(quickest=1.0))
+        mirror = Mirror(server, pace=Pace(quickest=1.0, slowest=1.0))
         async with mirror.running():
             await mirror.read_after()  # whole, so that no table is older than another and gives it away
             await asyncio.sleep(hundredths / 100)
@@ -121,7 +121,7 @@ async def test_a_restart_is_seen_though_its_clock_is_back_by_no_more_than_has_pa
 async def test_a_clock_that_is_back_by_no_more_than_has_passed_hides_a_change_for_half_a_minute_at_most() -> None:
     for hundredths in range(0, 300, 10):
         server = Server(node("a"))
-        mirror = Mirror(server, pace=Pace(quickest=1.0))
+        mirror = Mirror(server, pace=Pace(quickest=1.0, slowest=1.0))
         async with mirror.running():
             await mirror.read_after()
             await asyncio.sleep(hundredths / 100)

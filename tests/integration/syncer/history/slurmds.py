@@ -25,8 +25,9 @@ class Slurmds:
         self._pods = Collection(stage.client, PODS, scope)
         self._of: dict[str, str] = {}
         """The uid of the Pod for which each runs."""
-        # A slurmd asks slurmctld for its configuration when it starts, and ends by itself if nobody answers.
-        self._asking = asyncio.Lock()
+        self.at_it = asyncio.Lock()
+        """Who starts or ends something. Who starts something minds whatever ends meanwhile; and a slurmd that starts asks
+        slurmctld for its configuration, and ends by itself if nobody answers."""
         self.stopped = False
         """Whether slurmctld is."""
 
@@ -38,13 +39,13 @@ class Slurmds:
         self._of = dict(pods)
 
     async def stop_slurmctld(self) -> None:
-        async with self._asking:
+        async with self.at_it:
             if not self.stopped:
                 self.stopped = True
                 await asyncio.to_thread(self._slurm.stop, CONTROLLER)
 
     async def start_slurmctld(self) -> None:
-        async with self._asking:
+        async with self.at_it:
             if self.stopped:
                 await asyncio.to_thread(self._slurm.start, CONTROLLER)
                 self.stopped = False
@@ -54,8 +55,7 @@ class Slurmds:
         while True:
             for name, uid in list(self._of.items()):
                 if self._there().get(name) != uid:
-                    del self._of[name]
-                    await asyncio.to_thread(self._slurm.kill, name)
+                    await self._kill(name)
             for name, uid in self._there(running=True).items():
                 if name not in self._of:
                     await self._start(name, uid)
@@ -65,12 +65,16 @@ class Slurmds:
         phases = {"Running"} if running else {"Running", "Pending"}
         return {pod.metadata.name: pod.metadata.uid for pod in self._pods.store.all() if pod.status.phase in phases}
 
+    async def _kill(self, name: str) -> None:
+        async with self.at_it:
+            del self._of[name]
+            await asyncio.to_thread(self._slurm.kill, name)
+
     async def _start(self, name: str, uid: str) -> None:
-        async with self._asking:
+        async with self.at_it:
             if self.stopped or name not in self._slurm.machines.boxes:
                 return
-            machines = self._slurm.machines
-            await asyncio.to_thread(machines.start, name)
-            listens = partial(machines.listens, name, NODE_PORT)
-            await asyncio.to_thread(partial(machines.wait, listens, what=f"slurmd of {name}"))
+            await asyncio.to_thread(self._slurm.machines.start, name)
             self._of[name] = uid
+            listens = partial(self._slurm.machines.listens, name, NODE_PORT)
+            await asyncio.to_thread(partial(self._slurm.machines.wait, listens, what=f"slurmd of {name}"))

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from msgspec import Struct
+from tests import waiting
 from tests.conftest import Kube
 from tests.integration.nodeset.stage import Operator
 from tests.integration.syncer.history.outcome import Outcome
@@ -68,9 +69,19 @@ class World:
         self._name_of: dict[str, str] = {}
         """The Slurm node of each machine that was ever a member."""
         self._operates = True
+        self.troubles: list[Exception] = []
 
     def duties(self) -> dict[str, Coroutine[Any, Any, object]]:
-        return {"slices": self._slices.run()} | self.slurmds.duties()
+        found = {"slices": self._slices.run()} | self.slurmds.duties()
+        return {name: self._guarded(duty) for name, duty in found.items()}
+
+    async def _guarded(self, duty: Coroutine[Any, Any, object]) -> None:
+        """Remember what goes wrong beside the test: it would wait in vain and not say why."""
+        try:
+            await duty
+        except Exception as trouble:
+            self.troubles.append(trouble)
+            raise
 
     def _hear(self, _: Key, before: NodeSlice | None, after: NodeSlice | None) -> None:
         found = {} if after is None else {entry.name: entry.node for entry in after.spec.entries}
@@ -173,14 +184,18 @@ class World:
     # Faults
 
     async def kill_syncer(self, _: str, how: int) -> None:
-        if self.stage.syncer.runs:
-            await asyncio.to_thread(self.stage.syncer.kill)
+        async with self.slurmds.at_it:
+            if self.stage.syncer.runs:
+                await asyncio.to_thread(self.stage.syncer.kill)
         if how % 2:
-            await asyncio.to_thread(self.stage.syncer.start)
+            await self.start_syncer("", 0)
 
     async def start_syncer(self, _: str, __: int) -> None:
-        if not self.stage.syncer.runs:
-            await asyncio.to_thread(self.stage.syncer.start)
+        async with self.slurmds.at_it:
+            if not self.stage.syncer.runs:
+                await asyncio.to_thread(self.stage.syncer.start)
+                # Until it shows, another would be started beside it.
+                await asyncio.to_thread(waiting.eventually, lambda: self.stage.syncer.runs)
 
     async def kill_operator(self, _: str, how: int) -> None:
         """After so many turns of the loop, to meet it in the middle of something."""
@@ -238,6 +253,7 @@ class World:
             await self.soothe()
             wrong = await self.outcome.wrong()
             quiet = 0 if wrong else quiet + 1
+            assert not self.troubles, self.troubles
             late = asyncio.get_running_loop().time() > deadline
             log.info("wrong: %s", wrong)
             assert not (wrong and late), "\n".join([*wrong, *self._told(), self._words()])
