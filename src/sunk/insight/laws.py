@@ -9,6 +9,7 @@ Nothing here shares a rule with the parts that it judges. A rule that is wrong i
 """
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
 from typing import Final
 
 from msgspec import Struct
@@ -28,6 +29,8 @@ MOMENT: Final = 15.0
 WAVE: Final = 90.0
 """Drains of many Pods at once may be put off for a minute."""
 LONG: Final = 300.0
+YOUNG: Final = timedelta(seconds=10)
+"""A Pod may be so old when Slurm's record of the one before it is seen to be gone."""
 _CARRIED: Final = (names.SLURM_DRAIN, names.SLURM_RUNNING, names.SLURM_NOT_RESPONDING)
 _ON_NODES: Final = (*_CARRIED, names.SLURM_CORDON)
 _LABELS: Final = (names.NODESET, names.NAMESPACE, names.CLUSTER, names.POD)
@@ -217,16 +220,21 @@ def deleted_pod(sides: Sides, before: Pod, after: Pod | None) -> Iterator[Fault]
         yield Fault(4, "deleted Pod", f"Pod {name}", f"was deleted ({why}) under job {', '.join(map(str, jobs))}")
 
 
-def deleted_row(sides: Sides, before: Row) -> Iterator[Fault]:
-    """Judge that Slurm's record of a node is gone."""
+def deleted_row(sides: Sides, before: Row, *, now: datetime) -> Iterator[Fault]:
+    """Judge that Slurm's record of a node is gone. That is seen late: meanwhile the member may have left and come back."""
     about = f"Slurm node {before.name}"
     if jobs := sides.jobs.get(before.name):
         yield Fault(3, "deleted record", about, f"was deleted under job {', '.join(map(str, jobs))}")
     held, pod = sides.members.get(before.name, ()), sides.pods.get(before.name)
     if not held or held[0].cluster != sides.cluster or held[0].entry.state != "joined" or pod is None:
         return
-    if ready(pod) and not _outgrown(before, pod):
+    if ready(pod) and not _outgrown(before, pod) and not _is_young(pod, now=now):
         yield Fault(3, "deleted record", about, "was deleted though it is a member, and its Pod is ready")
+
+
+def _is_young(pod: Pod, *, now: datetime) -> bool:
+    made = pod.metadata.creation_timestamp
+    return made is not None and now - made < YOUNG
 
 
 def _outgrown(row: Row, pod: Pod) -> bool:

@@ -1,8 +1,10 @@
 """Both sides of a cluster, followed, and every law that is broken meanwhile."""
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from msgspec import Struct
@@ -17,8 +19,8 @@ from sunk.kube.resource import Key
 from sunk.kube.tasks import running
 from sunk.model import hostlist, names
 from sunk.objects.members import NODESETS, NODESLICES, NodeSet, NodeSlice
-from sunk.objects.standing import terminating
-from sunk.slurm.belief import Known
+from sunk.objects.standing import cleared, terminating
+from sunk.slurm.belief import Known, Stale
 from sunk.slurm.mirror import Mirror
 from sunk.slurm.records import Job, Node as Row
 
@@ -32,6 +34,15 @@ class Breach(Struct, frozen=True):
 
     fault: Fault
     lasted: float = 0.0
+
+
+class Suspicion(Struct, frozen=True):
+    """A Pod that was told to go while a job held its node by the last read, which may be older than the job's end."""
+
+    pod: str
+    at: float
+    """When that was heard, by the clock."""
+    faults: tuple[Fault, ...]
 
 
 class Lasting:
@@ -68,12 +79,14 @@ class Watching:
         self.sees_nodes = True
         self._lasting = Lasting()
         self._acts: list[Breach] = []
+        self._suspicions: list[Suspicion] = []
         self._changed = asyncio.Event()
 
     async def breaches(self) -> AsyncGenerator[Breach]:
         """Each law that is broken, as it is; for ever."""
         async with self._following():
             while True:
+                await self._look_closer()
                 acts, self._acts = self._acts, []
                 for breach in (*acts, *self._lasting.look(laws.faults(self.sides()), now=_now())):
                     yield breach
@@ -129,13 +142,29 @@ class Watching:
 
     def _pod(self, _: Key, before: Pod | None, after: Pod | None) -> None:
         # Both sides are put together only for what is judged: Pods change all the time, and go seldom.
-        if before is not None and (after is None or terminating(after)):
-            self._acts += map(Breach, laws.deleted_pod(self.sides(), before, after))
+        if before is None or (after is not None and not terminating(after)):
+            return
+        found = tuple(laws.deleted_pod(self.sides(), before, after))
+        if found and cleared(before):
+            self._suspicions.append(Suspicion(before.metadata.name, at=time.time(), faults=found))
+        else:
+            self._acts += map(Breach, found)
+
+    async def _look_closer(self) -> None:
+        """Ask Slurm again about Pods that seem to have gone under a job: a job may end a moment before it is read."""
+        if not self._suspicions or self._mirror is None:
+            return
+        with suppress(Stale):  # then it stays a suspicion until Slurm answers
+            await self._mirror.read_after()
+            found, self._suspicions = self._suspicions, []
+            for one in found:
+                if one.pod in holding(self._mirror.jobs.all(), since=one.at):
+                    self._acts += map(Breach, one.faults)
 
     def _row(self, _: str, before: Row | None, after: Row | None) -> None:
         self._note()
         if before is not None and after is None:
-            self._acts += map(Breach, laws.deleted_row(self.sides(), before))
+            self._acts += map(Breach, laws.deleted_row(self.sides(), before, now=datetime.now(UTC)))
 
     async def _pause(self) -> None:
         """Wait for a change, but look now and then without one: what must not last is noticed by the clock."""
@@ -146,11 +175,11 @@ class Watching:
         self._changed.clear()
 
 
-def holding(jobs: Iterable[Job]) -> dict[str, tuple[int, ...]]:
-    """The jobs that hold a node, by its name."""
+def holding(jobs: Iterable[Job], *, since: float | None = None) -> dict[str, tuple[int, ...]]:
+    """The jobs that hold a node, by its name; also those that did after a time."""
     found: dict[str, tuple[int, ...]] = {}
     for job in jobs:
-        if job.state.holds_nodes:
+        if job.state.holds_nodes or (since is not None and job.end_time > since):
             for name in hostlist.expand(job.nodes):
                 found[name] = (*found.get(name, ()), job.id)
     return found

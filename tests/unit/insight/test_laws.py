@@ -1,5 +1,6 @@
 """What counts as a broken law, what is given a moment, and what is nobody's fault."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -9,16 +10,17 @@ from tests.unit.slurm.blank import blank
 
 from sunk.insight import laws
 from sunk.insight.laws import Held, Sides
-from sunk.insight.watching import Lasting
+from sunk.insight.watching import Lasting, holding
 from sunk.kube.core import Node, Pod
 from sunk.model import names
 from sunk.model.nodeslice import Entry, State
 from sunk.objects.members import NODESETS, NodeSet
-from sunk.slurm.records import Node as Row
-from sunk.slurm.states import NodeBase, NodeFlag
+from sunk.slurm.records import Job, Node as Row
+from sunk.slurm.states import JobBase, NodeBase, NodeFlag
 
 DRAIN, RUNNING, CORDON = names.SLURM_DRAIN, names.SLURM_RUNNING, names.SLURM_CORDON
 NO_FLAGS = NodeFlag(0)
+NOW = datetime(2026, 11, 16, tzinfo=UTC)
 IDLE = {DRAIN: "False", RUNNING: "False", names.SLURM_NOT_RESPONDING: "False"}
 
 
@@ -182,17 +184,30 @@ def test_a_pod_that_somebody_else_deletes_is_not_our_fault() -> None:
     ],
 )
 def test_a_record_goes_only_when_its_member_leaves_and_no_job_is_on_it(found: Sides, told: list[str]) -> None:
-    assert [fault.text for fault in laws.deleted_row(found, row())] == told
+    assert [fault.text for fault in laws.deleted_row(found, row(), now=NOW)] == told
+
+
+def test_a_record_may_have_been_that_of_the_pod_before() -> None:
+    for age, times in ((2, 0), (20, 1)):
+        found = sides(pod(creationTimestamp=(NOW - timedelta(seconds=age)).isoformat()))
+        assert len([*laws.deleted_row(found, row(), now=NOW)]) == times
 
 
 def test_a_record_of_another_size_than_its_pod_is_made_anew() -> None:
     grown = sides(pod(**marked(shape="CPUs=8 RealMemory=4000 Gres=gpu:h100:8")))
     gpus = "gpu:h100:8(S:0-1)"
-    assert [*laws.deleted_row(grown, row(cpus=4, memory=4000, gres=gpus))] == []
-    assert len([*laws.deleted_row(grown, row(cpus=8, memory=4000, gres=gpus))]) == 1
+    assert [*laws.deleted_row(grown, row(cpus=4, memory=4000, gres=gpus), now=NOW)] == []
+    assert len([*laws.deleted_row(grown, row(cpus=8, memory=4000, gres=gpus), now=NOW)]) == 1
 
 
 # Time
+
+
+def test_a_job_that_ended_later_counts_as_one_that_held_its_nodes() -> None:
+    done = blank(Job, id=7, nodes="gpu-[1-2]", end_time=100, state_bits=JobBase.COMPLETED.value)
+    assert holding([done]) == {}
+    assert holding([done], since=100.5) == {}
+    assert holding([done], since=99.0) == {"gpu-1": (7,), "gpu-2": (7,)}
 
 
 def test_a_fault_is_told_once_and_only_when_it_has_lasted() -> None:

@@ -1,19 +1,30 @@
-"""The half of a kubelet that the fake one has not got: where a compute Pod runs, a real slurmd does."""
+"""The half of a kubelet that the fake one has not got: where a compute Pod runs, a real slurmd does.
+
+A Pod that is deleted goes only when its slurmd is dead, as on a real machine: one that outlives it could register once
+more after its record is deleted, and nobody would know whose that is. So its own kubelet is told to take long, and the
+end of the Pod is told from here.
+"""
 
 import asyncio
 from collections.abc import Coroutine
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from tests.integration.syncer.stage import Stage
 
-from sunk.kube.client import Scope
+from sunk.kube.client import Deletion, Preconditions, Scope
 from sunk.kube.collection import Collection
-from sunk.kube.core import PODS
+from sunk.kube.core import PODS, Pod
+from sunk.kube.errors import Conflict, NotFound
+from sunk.local.fakekubelet import annotations
 from sunk.local.slurm.configuration import CONTROLLER, NODE_PORT
 from sunk.model import names
+from sunk.objects.standing import terminating
 
 PERIOD = 0.1
+STOPS_SLOWLY = annotations(stop_after="100s")
+"""For Pods, with a grace period of more than that."""
 
 
 class Slurmds:
@@ -56,6 +67,9 @@ class Slurmds:
             for name, uid in list(self._of.items()):
                 if self._there().get(name) != uid:
                     await self._kill(name)
+            for pod in self._pods.store.all():
+                if terminating(pod):
+                    await self._remove(pod)
             for name, uid in self._there(running=True).items():
                 if name not in self._of:
                     await self._start(name, uid)
@@ -63,7 +77,13 @@ class Slurmds:
 
     def _there(self, *, running: bool = False) -> dict[str, str]:
         phases = {"Running"} if running else {"Running", "Pending"}
-        return {pod.metadata.name: pod.metadata.uid for pod in self._pods.store.all() if pod.status.phase in phases}
+        found = [pod for pod in self._pods.store.all() if pod.status.phase in phases and not terminating(pod)]
+        return {pod.metadata.name: pod.metadata.uid for pod in found}
+
+    async def _remove(self, pod: Pod) -> None:
+        how = Deletion(grace_period_seconds=0, preconditions=Preconditions(uid=pod.metadata.uid))
+        with suppress(NotFound, Conflict):
+            await self._pods.delete(pod.key, how)
 
     async def _kill(self, name: str) -> None:
         async with self.at_it:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -12,7 +12,7 @@ from tests.conftest import Kube
 from tests.integration.nodeset.stage import Operator
 from tests.integration.syncer.history.outcome import Outcome
 from tests.integration.syncer.history.persons import Persons
-from tests.integration.syncer.history.slurmds import Slurmds
+from tests.integration.syncer.history.slurmds import STOPS_SLOWLY, Slurmds
 from tests.integration.syncer.history.verifying import Verifying, verifying
 from tests.integration.syncer.stage import ALICE, CLUSTER, SET, SLICE, Stage
 
@@ -39,6 +39,7 @@ MACHINES = 4
 POOL = "one"
 NAME = "gpu"
 PATIENCE = 90.0
+LONGEST_AWAY = 4.0
 CORDONS = ("disk", "", "größer: than «3»")
 REASONS = ("alice: bad fan", "NHC: disk (verify-undrain)", "k8s: cordon: by hand", "K8s:  not  quite", "pod terminated")
 EXTRAS = ('{"rack": 3}', '{"k8s": 1, "rack": {"row": [1, 2]}}', "{broken", "[1]")
@@ -69,6 +70,7 @@ class World:
         self._name_of: dict[str, str] = {}
         """The Slurm node of each machine that was ever a member."""
         self._operates = True
+        self._away: dict[Callable[[str, int], Awaitable[None]], float] = {}
         self.troubles: list[Exception] = []
 
     def duties(self) -> dict[str, Coroutine[Any, Any, object]]:
@@ -95,6 +97,20 @@ class World:
         log.info("%s of %s: %d", act.what, self._name(self.machines[act.which]), act.how)
         with suppress(ApiError):
             await getattr(self, act.what)(self.machines[act.which], act.how)
+        await self._bring_back()
+
+    async def _bring_back(self) -> None:
+        """End what has been away for long: no law holds while nobody is there to keep it."""
+        ways = {
+            self.start_slurmctld: self.slurmds.stopped,
+            self.start_syncer: not self.stage.syncer.runs,
+            self.start_operator: not self._operates,
+        }
+        now = asyncio.get_running_loop().time()
+        self._away = {way: self._away.get(way, now) for way, is_so in ways.items() if is_so}
+        for way, since in self._away.items():
+            if now - since > LONGEST_AWAY:
+                await way("", 0)
 
     def _name(self, node: str) -> str:
         return self._name_of.get(node, "none")
@@ -318,9 +334,10 @@ def template(stage: Stage) -> dict[str, Any]:
     asked += [{"key": "pool", "operator": "In", "values": [POOL]}]
     required = {"nodeSelectorTerms": [{"matchExpressions": asked}]}
     return {
+        "metadata": {"annotations": STOPS_SLOWLY},
         "spec": {
             "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}},
-            "terminationGracePeriodSeconds": 1,
+            "terminationGracePeriodSeconds": 120,
             "containers": [{"name": names.SLURMD, "image": "none"}],
-        }
+        },
     }
