@@ -10,6 +10,8 @@ when the annotation is written next.
 from collections.abc import Mapping
 from typing import Final
 
+from sunk.model import drains
+
 LONGEST: Final = 1024
 """Of a reason: a Node has room for 256 KiB of annotations in all."""
 
@@ -19,9 +21,15 @@ def cluster(*, namespace: str, name: str) -> str:
     return f"{namespace}/{name}"
 
 
-def line(reason: str) -> str:
-    """A reason as it can be kept."""
+def one_line(reason: str) -> str:
     return " ".join(reason.split())[:LONGEST].rstrip()
+
+
+def line(reason: str) -> str:
+    """A person's reason as it can be kept."""
+    words = one_line(reason)
+    # A blank in front had made it a person's; without one it would be taken for a drain of ours, and not put on again.
+    return f"({words})" if drains.is_ours(words) else words
 
 
 def read(text: str) -> dict[str, str]:

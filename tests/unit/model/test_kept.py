@@ -25,3 +25,8 @@ def test_nothing_is_written_where_nothing_is_kept() -> None:
 def test_a_reason_is_one_line_of_a_certain_length() -> None:
     assert kept.line(" bad\n fan ") == "bad fan"
     assert len(kept.line("x" * 5000)) == kept.LONGEST
+
+
+def test_a_persons_reason_never_becomes_one_of_ours() -> None:
+    assert kept.line(" k8s: not what it seems") == "(k8s: not what it seems)"
+    assert kept.line(kept.line(" k8s: x")) == kept.line(" k8s: x")

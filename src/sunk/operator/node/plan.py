@@ -161,7 +161,8 @@ def _annotations(
     if drain.status == UNKNOWN:
         return {}, None
     here = node.metadata.annotations
-    reason = kept.line(drain.message) or NO_REASON if drain.status == "True" else None
+    words = kept.line if drain.reason == names.FROM_SLURM else kept.one_line
+    reason = words(drain.message) or NO_REASON if drain.status == "True" else None
     kept_here = kept.read(here.get(names.KEPT_DRAIN, ""))
     before = kept_here.pop(member.cluster, None)
     wait = None
