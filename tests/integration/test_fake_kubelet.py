@@ -65,6 +65,15 @@ class Fleet:
     async def running(self, name: str = "p") -> Pod:
         return await eventually(lambda: self.pod(name), lambda pod: pod.status.phase == "Running")
 
+    async def taint(self, taints: list[dict[str, str]]) -> None:
+        """Taint the first Node.
+
+        A new one has a taint of Kubernetes' own, which goes by a write of the whole list: ours would go with it.
+        """
+        nodes = self.kubelet.memory.nodes
+        await eventually(_now(lambda: nodes[self.nodes[0]]), lambda node: not node.spec.taints)
+        await self.client.patch(NODES, self.nodes[0], Merge({"spec": {"taints": taints}}))
+
     async def gone(self, name: str = "p") -> set[str]:
         """Wait until a Pod is no more; return the phases it was seen in."""
         phases: set[str] = set()
@@ -166,7 +175,7 @@ async def test_a_pod_that_is_pinned_to_a_node_is_bound_to_it_and_runs(fleet: Fle
 
 async def test_a_pinned_pod_waits_for_its_node_and_for_its_taints_to_go(fleet: Fleet) -> None:
     taints = [{"key": "lock", "value": "true", "effect": "NoSchedule"}]
-    await fleet.client.patch(NODES, fleet.nodes[0], Merge({"spec": {"taints": taints}}))
+    await fleet.taint(taints)
     kubelet_knows = fleet.kubelet.memory
     await eventually(_now(lambda: kubelet_knows.nodes[fleet.nodes[0]]), lambda node: bool(node.spec.taints))
     unborn = pinned(fleet, "r")
@@ -347,8 +356,8 @@ async def test_a_running_pod_is_made_not_ready_and_ready_again(fleet: Fleet) -> 
 
 async def test_a_pod_that_does_not_tolerate_the_taint_of_its_node_never_runs(fleet: Fleet) -> None:
     taints = [{"key": "lock", "value": "true", "effect": "NoExecute"}]
-    await fleet.client.patch(NODES, fleet.nodes[0], Merge({"spec": {"taints": taints}}))
     kubelet_knows = fleet.kubelet.memory.nodes
+    await fleet.taint(taints)
     await eventually(_now(lambda: kubelet_knows[fleet.nodes[0]]), lambda node: bool(node.spec.taints))
     await fleet.create()
     assert "Running" not in await fleet.gone()  # evicted, before or after the kubelet refused it
@@ -365,7 +374,7 @@ async def test_a_pod_evicted_by_a_taint_is_stopped(fleet: Fleet) -> None:
     await fleet.create()
     await fleet.running()
     taints = [{"key": "lock", "value": "true", "effect": "NoExecute"}]
-    await fleet.client.patch(NODES, fleet.nodes[0], Merge({"spec": {"taints": taints}}))
+    await fleet.taint(taints)
     await fleet.gone()
 
 

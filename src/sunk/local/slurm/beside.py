@@ -77,6 +77,8 @@ class Beside:
 
     def start(self) -> None:
         self.slurm.machines.start(self.name)
+        # What was started is nsenter, which has the process as its child a moment later.
+        self.slurm.machines.wait(lambda: self.runs, what=f"the process of {self.name}")
 
     def stop(self) -> None:
         self.slurm.stop(self.name)
