@@ -30,6 +30,9 @@ NODES_WANTED: Final = 2000
 TURNS: Final = 3
 SINGLES: Final = 25
 QUIET: Final = 30.0
+TOLD: Final = 20.0
+"""Seconds after which a Node that joined says `Unknown` where there is no syncer."""
+CALM: Final = 5.0
 SET: Final = "bench"
 SIZE: Final = 100
 
@@ -106,11 +109,20 @@ async def _unguarded(stage: Stage, namespace: str) -> None:
 
 async def at_rest(stage: Stage, pid: int) -> tuple[float, float]:
     """CPU of the operator as a share of a core, and its writes, while nothing happens."""
-    await asyncio.sleep(5)
+    await settled(stage)
     before, written, began = cpu_of(pid), await writes(stage), time.monotonic()
     await asyncio.sleep(QUIET)
     share = (cpu_of(pid) - before) / (time.monotonic() - began)
     return share, await writes(stage) - written
+
+
+async def settled(stage: Stage) -> None:
+    """Wait for the last word about new Nodes: that nobody knows what Slurm says, some seconds after they joined."""
+    await asyncio.sleep(TOLD)
+    seen = -1.0
+    while (now := await writes(stage)) != seen:
+        seen = now
+        await asyncio.sleep(CALM)
 
 
 async def writes(_: Stage) -> float:
