@@ -125,6 +125,7 @@ async def test_a_thousand_nodes_come_and_go_while_they_are_read(
     assert mirror.nodes.keys() == {node.name for node in (await library.all_nodes()).rows}
     assert not mirror.nodes.keys() & set(names)
     assert not mirror.suspicious
+    await forgotten(cluster)
 
 
 async def test_a_thousand_nodes_that_nobody_announced_to_go_are_suspicious(mirror: Mirror, cluster: Remote) -> None:
@@ -136,6 +137,17 @@ async def test_a_thousand_nodes_that_nobody_announced_to_go_are_suspicious(mirro
         mirror.require_fresh(within=10)
     mirror.accept()
     mirror.require_fresh(within=10)
+    await forgotten(cluster)
+
+
+async def forgotten(cluster: Remote) -> None:
+    """Wait until slurmctld has written that they are gone: one that is killed before brings them all back."""
+    state = "$(scontrol show config | awk '/^StateSaveLocation/ {print $3}')/node_state"
+
+    async def is_written() -> bool:
+        return await command(cluster, "sh", "-c", f"grep -c sim0001 {state} || true") == "0\n"
+
+    await until(is_written, seconds=60)
 
 
 async def test_a_reconfigure_is_no_loss(mirror: Mirror, cluster: Remote) -> None:
