@@ -7,6 +7,7 @@ the next run and replaced when the images it holds are no longer the ones that t
 import asyncio
 import os
 import secrets
+import signal
 import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
@@ -33,6 +34,10 @@ hypothesis.settings.load_profile("sunk")
 # pytest-asyncio asks for «the current loop» before it sets its own. Python 3.11 then makes one that nobody closes,
 # and a warning about it hits whichever test runs when it is collected. Once it was set to none, none is made.
 asyncio.set_event_loop(None)
+
+
+# A run in the background is begun with interrupts ignored, and all that it starts would ignore them too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class Kube(msgspec.Struct, frozen=True):
