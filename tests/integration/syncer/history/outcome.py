@@ -173,7 +173,8 @@ def _carried(node: Node, pod: ComputePod, seen: Seen) -> Iterator[str]:
     foreign = seen.drained and not seen.reason.startswith(OURS)
     if _status(condition(node.status.conditions, names.SLURM_CORDON)) != str(foreign):
         yield f"Node {name} says SlurmCordon={not foreign}, and Slurm {seen}"
-    if node.metadata.annotations.get(names.DRAIN) != (kept.line(seen.reason) if seen.drained else None):
+    words = kept.line if foreign else kept.one_line
+    if node.metadata.annotations.get(names.DRAIN) != (words(seen.reason) if seen.drained else None):
         yield f"Node {name} says the drain is {node.metadata.annotations.get(names.DRAIN)}, and Slurm {seen}"
 
 
