@@ -117,7 +117,11 @@ def _container(cluster: Cluster) -> Object:
         **pods.image(cluster, wanted.image, cluster.spec.sunk_image),
         "args": ["syncer", *arguments(cluster)],
         # A copy that was killed and comes back in the same Pod is the same leader, and need not wait for its own lease.
-        "env": [{"name": "SUNK_IDENTITY", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
+        # The cluster is for who comes in and types `sunk verify`.
+        "env": [
+            {"name": "SUNK_IDENTITY", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+            {"name": "SUNK_CLUSTER", "value": cluster.name},
+        ],
         "ports": [{"name": "metrics", "containerPort": PORT}],
         # It answers from its first moment, also while it waits for slurmctld to give it a configuration.
         "startupProbe": _asked("/healthz", periodSeconds=1, failureThreshold=60),
