@@ -171,8 +171,14 @@ async def test_who_is_no_member_keeps_whatever_he_has(stage: Stage) -> None:
 # Nodes that are down
 
 
+async def silence(stage: Stage, node: str) -> None:
+    """Stop its slurmd, for one that registers brings a node back that was set down (ReturnToService=2)."""
+    await asyncio.to_thread(stage.slurm.stop, node)
+
+
 async def test_who_was_set_down_by_a_person_is_neither_drained_nor_brought_back(stage: Stage) -> None:
     await stage.join("d1")
+    await silence(stage, "d1")
     await stage.scontrol("update", "nodename=d1", "state=down", "reason=alice: smoke")
     await cordon(stage, "d1", "disk")
     await looked(stage, "d1")
@@ -190,12 +196,12 @@ async def test_a_drain_whose_cause_ends_while_the_node_is_down_is_lifted_when_it
     await stage.join("d2")
     await cordon(stage, "d2", "disk")
     await stage.drained("d2", "k8s: cordon: disk")
+    await silence(stage, "d2")
     await stage.scontrol("update", "nodename=d2", "state=down", "reason=k8s: cordon: disk")
     await cordon(stage, "d2", None)
     await looked(stage, "d2")
     found = await stage.seen("d2")
     assert {"DOWN", "DRAIN"} <= found.states
-    await asyncio.to_thread(stage.slurm.stop, "d2")
     await asyncio.to_thread(stage.slurm.machines.start, "d2")  # a slurmd that registers brings its node back
     await stage.free("d2")
     assert "DOWN" not in (await stage.seen("d2")).states
