@@ -46,7 +46,7 @@ PAUSE: Final = 0.4
 """Seconds between two cordons: longer than what the syncer gathers for."""
 ASLEEP: Final = 2.6
 """Seconds after which the syncer reads an unchanged Slurm as seldom as it ever does."""
-OFTEN: Final = 0.02
+OFTEN: Final = 0.1
 """Seconds between two looks at a thousand nodes of Slurm, which take their time."""
 BESIDES: Final = frozenset({"REQUEST_STATS_INFO", "MESSAGE_NODE_REGISTRATION_STATUS"})
 """What others than the syncer ask of slurmctld: this bench, and slurmd."""
@@ -56,14 +56,20 @@ BESIDES: Final = frozenset({"REQUEST_STATS_INFO", "MESSAGE_NODE_REGISTRATION_STA
 
 
 async def cordons(stage: Stage) -> list[Figure]:
-    """Cordon a Node and see its Slurm node drained, again and again; and in turns the three calls that it takes."""
+    """Cordon a Node and see its Slurm node drained, again and again; and in turns the three calls that it takes.
+
+    They are taken back together: slurmctld then asks all nodes for a sign of life, and the one slurmd of a thousand is
+    busy for seconds with its answers.
+    """
     ours, bare = [], []
-    for turn in range(CORDONS):
-        number = turn % (stage.count - 1)
-        bare.append(await three_calls(stage, stage.count - 1))
-        ours.append(await cordoned(stage, number))
-        await stage.cordon(number, on=False)
-        await stage.until([stage.members[number]], draining=False)
+    some = range(min(CORDONS, stage.count - 1))
+    while len(ours) < CORDONS:
+        for number in some:
+            bare.append(await three_calls(stage, stage.count - 1))
+            ours.append(await cordoned(stage, number))
+        await in_parallel(lambda number: stage.cordon(number, on=False), some)
+        await stage.until([stage.members[number] for number in some], draining=False)
+    await stage.settled()
     what = f"cordon to DRAIN, {stage.count} nodes"
     return [
         Figure(f"{what}, median", median(ours) * 1e3, "ms", goal=50),

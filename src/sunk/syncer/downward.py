@@ -48,7 +48,7 @@ from sunk.syncer.telling import Counts, Teller
 log = logging.getLogger(__name__)
 
 _GROWTH: Final = 1.5
-_LONGEST_GATHER: Final = 5
+_LONGEST_GATHER: Final = 10
 """How often `gather` at most, however much there is to do."""
 _SLICE: Final = 500
 """Nodes looked at before others get a turn."""
