@@ -13,7 +13,7 @@ import argparse
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from statistics import median
 from typing import Final
 
@@ -56,19 +56,14 @@ BESIDES: Final = frozenset({"REQUEST_STATS_INFO", "MESSAGE_NODE_REGISTRATION_STA
 
 
 async def cordons(stage: Stage) -> list[Figure]:
-    """Cordon a Node and see its Slurm node drained, again and again; and in turns the three calls that it takes.
-
-    They are taken back together: slurmctld then asks all nodes for a sign of life, and the one slurmd of a thousand is
-    busy for seconds with its answers.
-    """
+    """Cordon a Node and see its Slurm node drained, again and again; and in turns the three calls that it takes."""
     ours, bare = [], []
     some = range(min(CORDONS, stage.count - 1))
     while len(ours) < CORDONS:
         for number in some:
             bare.append(await three_calls(stage, stage.count - 1))
             ours.append(await cordoned(stage, number))
-        await in_parallel(lambda number: stage.cordon(number, on=False), some)
-        await stage.until([stage.members[number] for number in some], draining=False)
+        await take_back(stage, some)
     await stage.settled()
     what = f"cordon to DRAIN, {stage.count} nodes"
     return [
@@ -77,6 +72,15 @@ async def cordons(stage: Stage) -> list[Figure]:
         Figure("the same, to its three calls without anybody", median(ours) / median(bare), "×"),
         Figure("the three calls", median(bare) * 1e3, "ms"),
     ]
+
+
+async def take_back(stage: Stage, cordoned: Sequence[int]) -> None:
+    """Uncordon several at once, never one by one.
+
+    Each time slurmctld asks all nodes for a sign of life, and the one slurmd behind thousands is busy for seconds.
+    """
+    await in_parallel(lambda number: stage.cordon(number, on=False), cordoned)
+    await stage.until([stage.members[number] for number in cordoned], draining=False)
 
 
 async def cordoned(stage: Stage, number: int) -> float:
@@ -222,6 +226,7 @@ async def starts(stage: Stage) -> list[Figure]:
         await stage.client.list(COMPUTE_PODS, Scope(namespace=NAMESPACE))
         bare.append(time.monotonic() - began)
         ours.append(await first_decision(stage, number))
+    await take_back(stage, range(STARTS))
     return [
         Figure(f"start of the syncer to its first drain, {stage.count} nodes", median(ours), "s", goal=3),
         Figure("the same, worst", max(ours), "s"),
@@ -239,10 +244,7 @@ async def first_decision(stage: Stage, number: int) -> float:
     await asyncio.sleep(PAUSE)
     began = time.monotonic()
     await asyncio.to_thread(stage.syncer.start)
-    seen = await looking
-    await stage.cordon(number, on=False)
-    await stage.until([member], draining=False)
-    return seen.when - began
+    return (await looking).when - began
 
 
 # All of it
