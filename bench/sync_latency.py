@@ -57,7 +57,8 @@ BESIDES: Final = frozenset({"REQUEST_STATS_INFO", "MESSAGE_NODE_REGISTRATION_STA
 
 async def cordons(stage: Stage) -> list[Figure]:
     """Cordon a Node and see its Slurm node drained, again and again; and in turns the three calls that it takes."""
-    ours, bare = [], []
+    ours: list[float] = []
+    bare: list[float] = []
     some = range(min(CORDONS, stage.count - 1))
     while len(ours) < CORDONS:
         for number in some:
