@@ -50,7 +50,7 @@ class Pace(Struct, frozen=True):
     """How often to read, in seconds."""
 
     quickest: float = 0.2
-    slowest: float = 0.8
+    slowest: float = 0.65
     growth: float = 1.5
     rest: float = 0.01
     """The least time between two reads, however many ask."""
