@@ -241,7 +241,7 @@ def test_a_sick_node_says_so_over_a_drain_of_ours_and_not_over_a_persons(world: 
         def reason() -> str:
             return slurm(controller, "sinfo", "--noheader", f"--nodes={name}", "--format=%E").strip()
 
-        slurm(controller, "sbatch", "--parsable", "--chdir=/", "--wrap=sleep 300")
+        slurm(controller, "sbatch", "--parsable", "--chdir=/", "--output=/dev/null", "--wrap=sleep 300")
         running = ("squeue", "--noheader", "--states=running", "--format=%i")
         wait_for(lambda: slurm(controller, *running).split() == ["1"], what="the job", patience=90)
         slurm(controller, "scontrol", "update", f"nodename={name}", "state=drain", f"reason={before}")
