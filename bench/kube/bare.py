@@ -1,6 +1,7 @@
-"""Read the same stream as `bench.kube.sync`, byte for byte, and throw it away: what no client can do without.
+"""Read the same objects as `bench.kube.sync`, byte for byte, and throw them away: what no client can do without.
 
-It is aiohttp and nothing else, on the loop that we use ourselves. The end is found by looking at the last bytes that
+It is aiohttp and nothing else, as it comes, on the loop that we use ourselves: it asks in HTTP/1.1 and is woken for
+every change, which a client can do without (`sunk.kube.stream`). The end is found by looking at the last bytes that
 came. With a third argument it goes on to read changes, counts their lines, and says what that took.
 """
 

@@ -4,14 +4,16 @@ import asyncio
 import gc
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, closing, suppress
 from urllib.parse import urlsplit
 
 import pytest
+from msgspec.structs import replace
 from tests.cable import Cable
 from tests.conftest import Kube
 
 from sunk.kube import access
+from sunk.kube.access import Access
 from sunk.kube.client import Client, Scope
 from sunk.kube.core import CONFIG_MAPS, NODES, ConfigMap
 from sunk.kube.patch import Merge
@@ -122,6 +124,51 @@ async def test_a_connection_that_falls_silent_in_a_flood_is_noticed(kube: Kube) 
             cable.mend()
             await until(lambda: follower.versions == writer.versions)
             assert follower.watch.statistics().streams == 2
+
+
+# A gateway in between
+
+
+@asynccontextmanager
+async def gateway(found: Access) -> AsyncIterator[Access]:
+    """Lay a way to the API server through one of those gateways that answer 426 to HTTP/1.0."""
+    goal, tasks = urlsplit(found.server), asyncio.TaskGroup()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with closing(writer), suppress(OSError, asyncio.IncompleteReadError):
+            asked = await reader.readuntil(b"\r\n\r\n")
+            if b" HTTP/1.0\r\n" in asked:
+                writer.write(b"HTTP/1.1 426 Upgrade Required\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+                return
+            far, beyond = await asyncio.open_connection(goal.hostname, goal.port, ssl=found.tls)
+            with closing(beyond):
+                beyond.write(asked)
+                while chunk := await far.read(65536):
+                    writer.write(chunk)
+                    await writer.drain()
+
+    async with tasks:
+        server = await asyncio.start_server(lambda *ends: tasks.create_task(serve(*ends), name="serve"), "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        try:
+            yield replace(found, server=f"http://127.0.0.1:{port}", tls=None)
+        finally:
+            server.close()
+
+
+async def test_a_gateway_that_refuses_old_http_is_spoken_to_in_the_new_one(
+    kube: Kube, caplog: pytest.LogCaptureFixture
+) -> None:
+    writer = Writer(kube)
+    await writer.fill()
+    async with gateway(access.from_kubeconfig(kube.kubeconfig)) as through, Client(through) as client:
+        follower = Follower(client, writer.scope)
+        async with following(follower):
+            await writer.flood(rounds=2)
+            await until(lambda: follower.versions == writer.versions)
+            shown = follower.watch.statistics()
+    assert (shown.failures, shown.streams) == (1, 1)
+    assert sum("426" in line for line in caplog.messages) == 1
 
 
 # What is left of a client

@@ -8,6 +8,7 @@ encode: dicts, Structs, `msgspec.Raw`.
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from types import TracebackType
 from typing import Any, Final, Generic, Self
 from urllib.parse import urlencode
@@ -34,6 +35,7 @@ _IDLE: Final = 90.0
 """Seconds for which a connection without work is kept: a handshake takes longer than most requests."""
 _LOST: Final = (aiohttp.ClientError, OSError, TimeoutError, AccessError)
 _OK: Final = 300
+_TOO_OLD: Final = (400, 426, 505)
 _UNAUTHORIZED: Final = 401
 _UNSENT: Final = (aiohttp.ClientConnectorError, AccessError)
 
@@ -113,7 +115,8 @@ class Client:
         self._observe = observe
         self._sockets = Sockets()
         # Proxies are left alone (trust_env is off), and cookies have no business here.
-        self._session = aiohttp.ClientSession(
+        session = partial(
+            aiohttp.ClientSession,
             connector=aiohttp.TCPConnector(
                 limit=connections, keepalive_timeout=_IDLE, socket_factory=self._sockets.make
             ),
@@ -121,6 +124,9 @@ class Client:
             timeout=aiohttp.ClientTimeout(total=timeout),
             headers={"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "sunk"},
         )
+        self._session = session()
+        self._old_session = session(version=aiohttp.HttpVersion10, connector_owner=False)
+        self._speaks_old = True
         self._decoders: dict[type[Any], json.Decoder[Any]] = {}
 
     async def __aenter__(self) -> Self:
@@ -133,6 +139,7 @@ class Client:
 
     async def close(self) -> None:
         """End everything; when this returns, no connection is left."""
+        await self._old_session.close()
         await self._session.close()
         await self._sockets.end()
 
@@ -247,7 +254,11 @@ class Client:
 
     @asynccontextmanager
     async def stream(self, path: str, query: Mapping[str, str]) -> AsyncIterator[Stream]:
-        """Open an answer without an end. The total time is not bounded; whoever reads bounds the silence."""
+        """Open an answer without an end. The total time is not bounded; whoever reads bounds the silence.
+
+        It is asked for in HTTP/1.0, where an answer comes as it is. In HTTP/1.1 the server wraps each change into a
+        chunk and cuts that into two or three TLS records, and aiohttp handles every one of these by itself.
+        """
         limit = aiohttp.ClientTimeout(total=None, sock_connect=self._session.timeout.total)
         async with self._send("GET", path, query, timeout=limit, watch=True) as reply:
             stream = Stream(reply.content, self._sockets.under(reply.connection and reply.connection.transport))
@@ -265,7 +276,7 @@ class Client:
         clock = asyncio.get_running_loop().time
         began, code, heard = clock(), 0, False
         try:
-            async with self._exchange(method, path, query, **options) as reply:
+            async with self._exchange(method, path, query, watch=watch, **options) as reply:
                 heard = True
                 self._observe(Exchange(method, path, reply.status, clock() - began, watch=watch))
                 yield reply
@@ -280,8 +291,9 @@ class Client:
 
     @asynccontextmanager
     async def _exchange(
-        self, method: str, path: str, query: Mapping[str, str] | None, **options: Any
+        self, method: str, path: str, query: Mapping[str, str] | None, *, watch: bool, **options: Any
     ) -> AsyncIterator[aiohttp.ClientResponse]:
+        session = self._old_session if watch and self._speaks_old else self._session
         url = URL(self._access.server + path + (f"?{urlencode(query)}" if query else ""), encoded=True)
         options["headers"] = dict(options.get("headers", ()))
         options["server_hostname"] = self._access.server_name
@@ -289,10 +301,12 @@ class Client:
             proof = await self._access.credentials.proof()
             options["headers"] |= {"Authorization": proof.authorization} if proof.authorization else {}
             options["ssl"] = proof.tls or self._access.tls or True
-            async with self._session.request(method, url, **options) as reply:
+            async with session.request(method, url, **options) as reply:
                 if reply.status < _OK:
                     yield reply
                     return
+                if watch and reply.status in _TOO_OLD:
+                    self._speaks_old = False  # a gateway in between may want HTTP/1.1, and the next try will show
                 # A token may have been renewed since it was read: once more with a fresh one, if there is one.
                 if last or reply.status != _UNAUTHORIZED or not await self._access.credentials.refused(proof):
                     wait = reply.headers.get("Retry-After", "")

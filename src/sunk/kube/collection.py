@@ -81,9 +81,9 @@ class Collection(Generic[R]):
                 group.create_task(forever(duty, name=named), name=named)
 
     async def _follow(self) -> None:
-        async with aclosing(self.watch.events()) as events:
-            async for event in events:
-                self.store.take(event, version=self.watch.version)
+        async with aclosing(self.watch.gulps()) as gulps:
+            async for events in gulps:
+                self.store.take(*events, version=self.watch.version)
 
     async def _settle(self) -> None:
         while True:

@@ -103,7 +103,8 @@ class Queue(Generic[K]):
         if self._closed:
             return
         self._adds += 1
-        self._due.pop(key, None)
+        if self._due:
+            self._due.pop(key, None)
         if key in self._working:
             asked, since = self._again.get(key) or (priority, _now())
             self._again[key] = max(priority, asked), since
@@ -163,7 +164,7 @@ class Queue(Generic[K]):
     def done(self, key: K) -> None:
         self._finished += 1
         self._worked += _now() - self._working.pop(key)
-        again = self._again.pop(key, None)
+        again = self._again.pop(key, None) if self._again else None
         if again is not None and not self._closed:
             priority, since = again
             self._make_ready(key, priority, since=since)

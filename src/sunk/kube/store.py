@@ -154,18 +154,19 @@ class Store(Generic[R]):
 
     # What the watch says
 
-    def take(self, event: Event[R], *, version: str) -> None:
-        """Take in one event. `version` is how far the watch has come with it; empty while it reads a list."""
+    def take(self, *events: Event[R], version: str) -> None:
+        """Take in events that came together. `version` is how far the watch has come; empty while it reads a list."""
         passed = int(version) if version else None
         if passed is not None and passed < self._watched:
             # Before anything else: the first words after it are the deletions of all that the past does not know.
             raise Rewound(f"{self.name}: version {passed} came after {self._watched}: start anew")
-        if isinstance(event, Changed):
-            self._changed(event.object)
-        elif isinstance(event, Deleted):
-            self._deleted(event.object)
-        elif isinstance(event, Synced):
-            self.synced = True
+        for event in events:
+            if isinstance(event, Changed):
+                self._changed(event.object)
+            elif isinstance(event, Deleted):
+                self._deleted(event.object)
+            elif isinstance(event, Synced):
+                self.synced = True
         if passed is not None:
             self._clear(passed)
             self._watched = passed
@@ -181,9 +182,10 @@ class Store(Generic[R]):
         held = self._records.get(key)
         # Where nothing is held, this may be a late word of what a list of ours has shown to be gone.
         known = self._floor if held is None else number(held)
-        if version < known or self._buried(key, record):
+        if version < known or (self._tombstones and self._buried(key, record)):
             return
-        self._assumed.pop(key, None)
+        if self._assumed:
+            self._assumed.pop(key, None)
         if version > known:
             self._put(key, held, record)
 
@@ -266,7 +268,8 @@ class Store(Generic[R]):
 
     def _put(self, key: Key, before: R | None, after: R) -> None:
         self._records[key] = after
-        self._tombstones.pop(key, None)
+        if self._tombstones:
+            self._tombstones.pop(key, None)
         self._tell(key, before, after)
 
     def _drop(self, key: Key, before: R) -> None:

@@ -1,12 +1,13 @@
 """Answers without an end, read in gulps while they are busy.
 
 The problem. A change that comes by itself wakes the process, the TLS layer, the HTTP parser and a task. All that takes
-more time than what is then done with the change, and on a busy machine it is done with cold caches each time. A server
-that writes some hundreds of changes a second sends every one of them by itself.
+more time than what is then done with the change. On a busy machine all of it, and all that follows, finds cold caches
+each time; only what comes in the same gulp finds them warm. A server that writes some hundreds of changes a second
+sends every one of them by itself.
 
 The design. While changes keep coming, the kernel is told after each read not to wake us for a while, unless much comes
 together (`SO_RCVLOWAT`). Then all that came is read in one go. A change after a pause is never held: what comes less
-often than every 24 ms comes at once. What is held stays in the kernel's buffer. So nothing can be lost here, a slow
+often than every 30 ms comes at once. What is held stays in the kernel's buffer. So nothing can be lost here, a slow
 reader holds up the server as before, and the end of a stream, which passes any mark, is heard at once.
 
 What was refused: `pause_reading` of the transport, which under TLS keeps the news from us but goes on to wake the
@@ -20,9 +21,9 @@ from typing import Final
 
 from aiohttp import StreamReader
 
-HOLD: Final = 0.015
+HOLD: Final = 0.020
 """Seconds for which a change may be held at most."""
-PAUSE: Final = 0.024
+PAUSE: Final = 0.030
 """Seconds between two reads after which a stream is quiet: a hold, and a while in which a busy one would have spoken."""
 MUCH: Final = 1 << 16
 """Bytes that are not held any longer, and after which there is surely more to read."""

@@ -46,7 +46,8 @@ class View(Generic[R]):
         key = record.key
         before = self._known.get(key)
         self._known[key] = record
-        self._unheard.discard(key)
+        if self._unheard:
+            self._unheard.discard(key)
         if before is not None and before.metadata.uid != record.metadata.uid:
             return Deleted(before), Changed(record)  # another object took the name while nobody listened
         return (Changed(record),)

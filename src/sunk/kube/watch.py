@@ -12,9 +12,10 @@ interrupted stream is resumed where it stood; where it cannot be, we list anew a
 iterator remembers the last record under each key. These are the very records that a store holds, so this costs a dict
 and not a second copy.
 
-It is pulled, not pushed: no task, no buffer of our own. A slow consumer makes the server wait, at worst until the
-server hangs up, and then the stream is resumed. So no change is lost or overtaken, and memory is bounded. The timer
-that notices a dead connection runs only while we wait for bytes, never while the consumer works.
+It is pulled, not pushed: no task, and no buffer but what one read gave, which is decoded in one go (`gulps`). A slow
+consumer makes the server wait, at worst until the server hangs up, and then the stream is resumed. So no change is lost
+or overtaken, and memory is bounded. The timer that notices a dead connection runs only while we wait for bytes, never
+while the consumer works.
 
 An object that does not fit its record is skipped with a log line, and whatever was known under its key stays: what
 cannot be read is not gone. The same trouble is said once and not at every try; a resource that does not exist (its CRD
@@ -27,7 +28,7 @@ What was refused: aiohttp's `readline` (ends at 512 KiB; an object may have 3 MB
 import asyncio
 import logging
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from itertools import chain
 from typing import Final, Generic
@@ -46,7 +47,6 @@ log = logging.getLogger(__name__)
 
 _NO_STREAMED_LISTS: Final = (400, 422)
 _SHORTEST_LIFE: Final = 1.0
-_CHANGES: Final = ("ADDED", "MODIFIED")
 
 
 class Pace(Struct, frozen=True):
@@ -121,13 +121,20 @@ class Watch(Generic[R]):
         )
 
     async def events(self) -> AsyncGenerator[Event[R]]:
+        async with aclosing(self.gulps()) as gulps:
+            async for events in gulps:
+                for event in events:
+                    yield event
+
+    async def gulps(self) -> AsyncGenerator[Sequence[Event[R]]]:
+        """Give what was read together as one. `version` is then as of the last event of it."""
         while True:
             try:
                 async with aclosing(self._round()) as heard:
                     async for events in heard:
-                        for event in events:
-                            self._well()
-                            yield event
+                        if events:
+                            self._well(len(events))
+                            yield events
             except _NoStreamedList as refused:
                 log.info("%s: %s; reading pages from now on", self._path, refused)
                 self._streams_lists = False
@@ -137,11 +144,8 @@ class Watch(Generic[R]):
             except KubeError as trouble:
                 await self._back_off(trouble)
 
-    def _round(self) -> AsyncGenerator[Iterable[Event[R]]]:
-        """Do one request's worth: a list, a stream up to its end, or a stream that begins with a list.
-
-        What was read together is given together, and is taken in only as far as somebody asks for it.
-        """
+    def _round(self) -> AsyncGenerator[Sequence[Event[R]]]:
+        """Do one request's worth: a list, a stream up to its end, or a stream that begins with a list."""
         if not self.version:
             self._view.begin()
             self._lists += 1
@@ -150,21 +154,21 @@ class Watch(Generic[R]):
                 return self._paged()
         return self._streamed()
 
-    async def _paged(self) -> AsyncGenerator[Iterable[Event[R]]]:
+    async def _paged(self) -> AsyncGenerator[Sequence[Event[R]]]:
         version, limit = "", PAGE
         while not version:
             try:
                 async for page in self._client.pages(self._resource, self._scope, limit=limit):
-                    yield chain.from_iterable(map(self._change, page.items or ()))
+                    yield tuple(chain.from_iterable(map(self._change, page.items or ())))
                     version = page.metadata.resource_version
             except Gone:  # the list grew too old between two pages; without pages it cannot
                 if not limit:
                     raise
                 version, limit = "", 0
         self.version = version
-        yield self._view.end()
+        yield tuple(self._view.end())
 
-    async def _streamed(self) -> AsyncGenerator[Iterable[Event[R]]]:
+    async def _streamed(self) -> AsyncGenerator[Sequence[Event[R]]]:
         clock = asyncio.get_running_loop().time
         opened = clock()
         async with self._open() as stream:
@@ -172,7 +176,8 @@ class Watch(Generic[R]):
             while chunk := await self._read(stream):
                 if self.version:  # a first list is wanted at once
                     stream.gather(len(chunk))
-                yield chain.from_iterable(map(self._hear, lines.feed(chunk)))
+                for events in self._hear(lines.feed(chunk)):
+                    yield events
         if not self.version or clock() - opened < _SHORTEST_LIFE:
             # A stream that ends before it began would otherwise be opened again at once, and again.
             raise Unreachable(f"GET {self._path}: the server ended the watch when it had hardly begun")
@@ -206,16 +211,26 @@ class Watch(Generic[R]):
                 return b""
             raise _NoStreamedList(f"no end of the streamed list within {self._pace.listing:.0f} s") from None
 
-    def _hear(self, line: bytes) -> Iterable[Event[R]]:
-        """Take a line in one go if it is what nearly all lines are; anything else is looked at piece by piece."""
+    def _hear(self, lines: bytes) -> Iterator[Sequence[Event[R]]]:
+        """Take all lines in one go if they are what nearly all are; else one after the other, piece by piece."""
+        usual = self._decoded(lines)
+        if usual is None:
+            for line in filter(None, lines.split(b"\n")):
+                yield tuple(self._take(frame(line)))
+        elif usual:
+            self._advance(usual[-1].object)
+            yield tuple(chain.from_iterable(map(self._usual, usual)))
+
+    def _decoded(self, lines: bytes) -> list[Line[R]] | None:
+        if self._odd:
+            return None
         try:
-            one = self._line.decode(line)
+            return self._line.decode_lines(lines)
         except DecodeError:
-            return self._take(frame(line))
-        if one.type not in _CHANGES or self._odd:
-            return self._take(frame(line))
-        self._advance(one.object)
-        return self._view.change(one.object)
+            return None
+
+    def _usual(self, one: Line[R]) -> Iterable[Event[R]]:
+        return self._view.delete(one.object) if one.type == "DELETED" else self._view.change(one.object)
 
     def _take(self, one: Frame) -> Iterator[Event[R]]:
         match one.type:
@@ -280,8 +295,8 @@ class Watch(Generic[R]):
             self._odd.add(key)
             log.error("%s: skipped %s: %s", self._path, key, odd)
 
-    def _well(self) -> None:
-        self._events += 1
+    def _well(self, events: int) -> None:
+        self._events += events
         self._heard = asyncio.get_running_loop().time()
         self._delay = self._pace.first_delay
         self._trouble = ""

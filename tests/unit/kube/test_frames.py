@@ -4,11 +4,12 @@ from itertools import pairwise
 
 import pytest
 from hypothesis import given, strategies as st
-from msgspec import Raw
+from msgspec import DecodeError, Raw, json
 
 from sunk.kube import frames
 from sunk.kube.errors import ApiError, Gone, Unreadable
-from sunk.kube.frames import Lines
+from sunk.kube.frames import Line, Lines
+from sunk.kube.resource import Record
 
 LINE = st.binary(max_size=50).map(lambda line: line.replace(b"\n", b""))
 
@@ -18,14 +19,33 @@ def test_lines_come_out_whole_wherever_the_chunks_end(lines: list[bytes], cuts: 
     wire = b"".join(line + b"\n" for line in lines)
     ends = sorted({0, len(wire), *(cut for cut in cuts if cut < len(wire))})
     splitter = Lines()
-    found = [line for start, end in pairwise(ends) for line in splitter.feed(wire[start:end])]
-    assert found == lines
+    found = [splitter.feed(wire[start:end]) for start, end in pairwise(ends)]
+    assert b"".join(found) == wire
+    assert all(some.endswith(b"\n") for some in found if some)
 
 
 def test_a_line_without_its_end_is_held_back() -> None:
     splitter = Lines()
-    assert list(splitter.feed(b'{"type":')) == []
-    assert list(splitter.feed(b'"ADDED"}\n')) == [b'{"type":"ADDED"}']
+    assert splitter.feed(b'{"type":') == b""
+    assert splitter.feed(b'"ADDED"}\n{"ty') == b'{"type":"ADDED"}\n'
+    assert splitter.feed(b'pe":"DELETED"}\n') == b'{"type":"DELETED"}\n'
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        b'{"type":"BOOKMARK","object":{"metadata":{}}}',
+        b'{"type":"ERROR","object":{"metadata":{},"code":410}}',
+        b'{"type":"ADDED","object":{"metadata":{"name":1}}}',
+    ],
+)
+def test_only_lines_of_the_usual_kind_are_decoded_together(odd: bytes) -> None:
+    decoder = json.Decoder(Line[Record])
+    usual = b'{"type":"ADDED","object":{"metadata":{"name":"a"}}}\n{"type":"DELETED","object":{"metadata":{}}}\n'
+    assert [one.type for one in decoder.decode_lines(usual)] == ["ADDED", "DELETED"]
+    assert decoder.decode_lines(b"") == []
+    with pytest.raises(DecodeError):
+        decoder.decode_lines(usual + odd + b"\n")
 
 
 def test_a_bookmark_is_read_though_its_spec_is_null() -> None:

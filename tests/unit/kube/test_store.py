@@ -74,6 +74,17 @@ async def test_a_subscriber_hears_before_and_after_until_it_leaves() -> None:
     assert heard == [("1", "10"), ("10", None)]
 
 
+async def test_events_that_came_together_are_heard_one_by_one_and_none_of_them_if_history_went_back() -> None:
+    store, heard = synced(9, record("a", 1)), list[tuple[str, str | None]]()
+    store.subscribe(lambda key, _, after: heard.append((key.name, after.metadata.resource_version if after else None)))
+    store.take(Changed(record("a", 10)), Changed(record("b", 11)), Deleted(record("a", 12)), version="12")
+    assert heard == [("a", "10"), ("b", "11"), ("a", None)]
+    assert store.version == 12
+    with pytest.raises(Rewound):
+        store.take(Deleted(record("b", 5)), Changed(record("c", 6)), version="6")
+    assert len(heard) == 3
+
+
 async def test_a_new_list_that_says_the_same_is_no_news() -> None:
     store, heard = synced(9, record("a", 1)), list[Key]()
     store.subscribe(lambda key, _before, _after: heard.append(key))
