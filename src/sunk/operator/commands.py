@@ -1,25 +1,20 @@
 """`sunk operator`, from the command line. What it imports to run is imported when it runs."""
 
-import logging
 import re
 import sys
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from sunk.model.names import CORDON_REASON
+from sunk.service.options import Wish, run, serving
 
 if TYPE_CHECKING:
     from sunk.service.part import Build
-    from sunk.service.process import Order
-
-log = logging.getLogger(__name__)
 
 NAME = "sunk-controller-manager"
 """Of the Deployment and of the Lease."""
-LEVELS = ("debug", "info", "warning", "error")
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -48,39 +43,11 @@ def _key(text: str) -> str:
     help="Where to look for NodeSets, by commas.",
 )
 @click.option(
-    "--workers",
-    envvar="SUNK_WORKERS",
-    type=click.IntRange(min=1),
-    default=8,
-    help="How many objects each controller works on at once.",
-)
-@click.option(
     "--lease-namespace",
     envvar="SUNK_LEASE_NAMESPACE",
     default="",
     show_default="that of this Pod, or of the kubeconfig's context",
     help="Where the Lease is that decides which copy leads.",
-)
-@click.option(
-    "--identity",
-    envvar="SUNK_IDENTITY",
-    default="",
-    show_default="made from the host's name",
-    help="What this copy is called in the Lease and in Events. No other may have the same.",
-)
-@click.option(
-    "--port",
-    envvar="SUNK_PORT",
-    type=click.IntRange(0, 65535),
-    default=8080,
-    help="Of /healthz, /readyz and /metrics; 0 lets the system choose.",
-)
-@click.option(
-    "--kubeconfig",
-    envvar="KUBECONFIG",
-    type=click.Path(path_type=Path),
-    show_default="the Pod's own account",
-    help="How to reach the API server.",
 )
 @click.option(
     "--cordon-reason-annotation",
@@ -89,79 +56,16 @@ def _key(text: str) -> str:
     callback=lambda _context, _option, text: _key(text),
     help="The annotation of Nodes in which people and programs say why they cordon one.",
 )
-@click.option("--log-level", envvar="SUNK_LOG_LEVEL", type=click.Choice(LEVELS), default="info")
-@click.option(
-    "--qps",
-    envvar="SUNK_QPS",
-    type=click.FloatRange(min=0, min_open=True),
-    default=1000.0,
-    help="Requests a second to the API server at most, in the long run.",
-)
-@click.option(
-    "--burst", envvar="SUNK_BURST", type=click.IntRange(min=1), default=2000, help="How many of them at once."
-)
-@click.option(
-    "--stop-seconds",
-    envvar="SUNK_STOP_SECONDS",
-    type=click.FloatRange(min=0),
-    default=20.0,
-    help="How long work in hand may take to end after SIGTERM. Stay 10 s below the Pod's grace period.",
-)
-def operator(  # noqa: PLR0913 - one argument an option
-    *,
-    namespaces: tuple[str, ...],
-    workers: int,
-    lease_namespace: str,
-    identity: str,
-    port: int,
-    kubeconfig: Path | None,
-    cordon_reason_annotation: str,
-    log_level: str,
-    qps: float,
-    burst: int,
-    stop_seconds: float,
-) -> None:
+@serving(workers=8, at_once="How many objects each controller works on at once.", stop_seconds=20.0)
+def operator(*, namespaces: tuple[str, ...], lease_namespace: str, cordon_reason_annotation: str, wish: Wish) -> None:
     """Build Slurm clusters out of Pods.
 
     Runs until SIGTERM. Any number of copies may run: one leads, the others stand by with everything read.
     """
-    from sunk.kube import logs
-    from sunk.service.process import Order
-
-    logs.start(level=log_level)
-    order = Order(
-        name=NAME,
-        namespaces=namespaces,
-        workers=workers,
-        lease_namespace=lease_namespace,
-        identity=identity,
-        port=port,
-        qps=qps,
-        burst=burst,
-        farewell=stop_seconds,
-    )
-    sys.exit(_run(order, kubeconfig=kubeconfig, builds=_builds(cordon_reason=cordon_reason_annotation)))
-
-
-def _run(order: "Order", *, kubeconfig: Path | None, builds: "tuple[Build, ...]") -> int:
-    """Run to the end; returns the exit code. What a person can mend is a Refusal."""
-    from sunk.kube import access, loop
-    from sunk.kube.credentials import AccessError
-    from sunk.model.refusal import Refusal
-    from sunk.service.process import until_told
-
-    try:
-        found = access.find(kubeconfig)
-    except AccessError as error:
-        raise Refusal(str(error)) from error
-    try:
-        loop.run(until_told(order, access=found, builds=builds))
-    except Refusal:
-        raise
-    except Exception:
-        log.critical("the operator ends, for it cannot go on", exc_info=True)
-        return 1
-    return 0
+    access = wish.begin()
+    order = wish.order(name=NAME, namespaces=namespaces, lease_namespace=lease_namespace)
+    builds = _builds(cordon_reason=cordon_reason_annotation)
+    sys.exit(run(order, access=access, builds=builds, called="operator"))
 
 
 def _builds(*, cordon_reason: str) -> "tuple[Build, ...]":

@@ -1,22 +1,19 @@
 """`sunk syncer`, from the command line. What it imports to run is imported when it runs."""
 
-import logging
 import os
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
+
+from sunk.service.options import Wish, run, serving
 
 if TYPE_CHECKING:
     from sunk.kube.access import Access
     from sunk.service.process import Order
     from sunk.syncer.process import Choice
 
-log = logging.getLogger(__name__)
-
-LEVELS = ("debug", "info", "warning", "error")
 F = TypeVar("F", bound=Callable[..., Any])
 _POSITIVE = click.FloatRange(min=0)
 
@@ -66,110 +63,25 @@ def _seconds(name: str, default: float, text: str) -> Callable[[F], F]:
     show_default="that of this Pod, or of the kubeconfig's context",
     help="Where it is.",
 )
-@click.option(
-    "--identity",
-    envvar="SUNK_IDENTITY",
-    default="",
-    show_default="made from the host's name",
-    help="What this copy is called in the Lease and in Events. No other may have the same.",
-)
-@click.option(
-    "--port",
-    envvar="SUNK_PORT",
-    type=click.IntRange(0, 65535),
-    default=8080,
-    help="Of /healthz, /readyz and /metrics; 0 lets the system choose.",
-)
-@click.option(
-    "--kubeconfig",
-    envvar="KUBECONFIG",
-    type=click.Path(path_type=Path),
-    show_default="the Pod's own account",
-    help="How to reach the API server.",
-)
-@click.option("--log-level", envvar="SUNK_LOG_LEVEL", type=click.Choice(LEVELS), default="info")
-@click.option(
-    "--workers",
-    envvar="SUNK_WORKERS",
-    type=click.IntRange(min=1),
-    default=16,
-    help="How many Pods are written to at once.",
-)
-@click.option(
-    "--qps",
-    envvar="SUNK_QPS",
-    type=click.FloatRange(min=0, min_open=True),
-    default=1000.0,
-    help="Requests a second to the API server at most, in the long run.",
-)
-@click.option(
-    "--burst", envvar="SUNK_BURST", type=click.IntRange(min=1), default=2000, help="How many of them at once."
-)
-@click.option(
-    "--stop-seconds",
-    envvar="SUNK_STOP_SECONDS",
-    type=click.FloatRange(min=0),
-    default=10.0,
-    help="How long work in hand may take to end after SIGTERM. Stay 10 s below the Pod's grace period.",
-)
+@serving(workers=16, at_once="How many Pods are written to at once.", stop_seconds=10.0)
 @_manner
-def syncer(  # noqa: PLR0913 - one argument an option
-    *,
-    cluster: str,
-    namespace: str,
-    identity: str,
-    port: int,
-    kubeconfig: Path | None,
-    log_level: str,
-    workers: int,
-    qps: float,
-    burst: int,
-    stop_seconds: float,
-    **manner: Any,
-) -> None:
+def syncer(*, cluster: str, namespace: str, wish: Wish, **manner: Any) -> None:
     """Keep Slurm's nodes and their Pods in step, both ways.
 
     Runs where libslurm is: in the image sunk, beside a sackd of the cluster, until SIGTERM. Any number of copies may
     run: one leads, the others stand by with everything read.
     """
-    from sunk.kube import logs
-    from sunk.service.process import Order
     from sunk.syncer.ground import Manner
     from sunk.syncer.process import Choice
 
-    logs.start(level=log_level)
-    found = _access(kubeconfig)
+    found = wish.begin()
     choice = Choice(cluster=cluster, namespace=namespace or found.namespace, manner=Manner(**manner))
-    order = Order(
-        name=choice.name,
-        namespaces=(choice.namespace,),
-        workers=workers,
-        lease_namespace=choice.namespace,
-        identity=identity,
-        port=port,
-        qps=qps,
-        burst=burst,
-        farewell=stop_seconds,
-    )
+    order = wish.order(name=choice.name, namespaces=(choice.namespace,), lease_namespace=choice.namespace)
     _run(choice, order, access=found)
 
 
-def _access(kubeconfig: Path | None) -> "Access":
-    from sunk.kube import access
-    from sunk.kube.credentials import AccessError
-    from sunk.model.refusal import Refusal
-
-    try:
-        return access.find(kubeconfig)
-    except AccessError as error:
-        raise Refusal(str(error)) from error
-
-
 def _run(choice: "Choice", order: "Order", *, access: "Access") -> None:
-    """Run to the end. What a person can mend is a Refusal."""
     from sunk.kube import loop
-    from sunk.model.refusal import Refusal
-    from sunk.service.process import until_told
     from sunk.slurm.wire import Wire
     from sunk.syncer.metrics import Counted
     from sunk.syncer.process import syncer as build
@@ -178,14 +90,7 @@ def _run(choice: "Choice", order: "Order", *, access: "Access") -> None:
     if not loop.run(until_usable(host=order.host, port=order.port)):
         return
     library = Counted(Wire())
-    try:
-        loop.run(until_told(order, access=access, builds=(build(choice, library=library),)))
-    except Refusal:
-        raise
-    except Exception:
-        log.critical("the syncer ends, for it cannot go on", exc_info=True)
-        _leave(1)
-    _leave(0)
+    _leave(run(order, access=access, builds=(build(choice, library=library),), called="syncer"))
 
 
 def _leave(code: int) -> NoReturn:

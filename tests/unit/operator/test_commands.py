@@ -1,9 +1,11 @@
-"""What `sunk operator` takes."""
+"""What `sunk operator` takes, and what it has in common with the other processes."""
 
 import click
 import pytest
 
 from sunk.operator.commands import operator
+from sunk.service.options import Wish, serving
+from sunk.syncer.commands import syncer
 
 OPTION = "--cordon-reason-annotation"
 
@@ -17,3 +19,28 @@ def test_what_can_be_the_key_of_an_annotation_is_taken(key: str) -> None:
 def test_what_cannot_is_refused_with_an_example(key: str) -> None:
     with pytest.raises(click.BadParameter, match=r"cannot be the key of an annotation: write it like node\."):
         operator.make_context("operator", [OPTION, key])
+
+
+@pytest.mark.parametrize(("command", "workers", "stop_seconds"), [(operator, 8, 20.0), (syncer, 16, 10.0)])
+def test_every_process_takes_the_shared_options_with_bounds_of_its_own(
+    command: click.Command, workers: int, stop_seconds: float
+) -> None:
+    said = command.make_context("x", ["--cluster", "c"] if command is syncer else []).params
+    assert set(Wish.__struct_fields__) <= said.keys()
+    assert (said["workers"], said["stop_seconds"]) == (workers, stop_seconds)
+
+
+def test_the_shared_options_come_to_a_command_as_one_wish() -> None:
+    heard: list[tuple[str, Wish]] = []
+
+    @click.command()
+    @click.option("--own")
+    @serving(workers=3, at_once="…", stop_seconds=1.0)
+    def command(*, own: str, wish: Wish) -> None:
+        heard.append((own, wish))
+
+    command.main(["--own", "x", "--identity", "one", "--port", "0", "--workers", "5"], standalone_mode=False)
+    [(own, wish)] = heard
+    assert (own, wish.identity, wish.port, wish.workers, wish.stop_seconds) == ("x", "one", 0, 5, 1.0)
+    order = wish.order(name="it", namespaces=("a",), lease_namespace="b")
+    assert (order.name, order.namespaces, order.lease_namespace, order.farewell) == ("it", ("a",), "b", 1.0)

@@ -1,0 +1,152 @@
+"""The options that every process of ours has, and how one begins and ends by them.
+
+    @click.command(context_settings={"show_default": True})
+    @click.option("--cluster", required=True)
+    @serving(workers=16, at_once="How many Pods are written to at once.", stop_seconds=10.0)
+    def syncer(*, cluster: str, wish: Wish) -> None: ...
+
+What a process needs beside these it declares itself. Nothing is imported here that `--help` does not need.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from sunk.kube.access import Access
+    from sunk.service.part import Build
+    from sunk.service.process import Order
+
+log = logging.getLogger(__name__)
+
+F = TypeVar("F", bound=Callable[..., Any])
+LEVELS: Final = ("debug", "info", "warning", "error")
+
+
+class Wish(Struct, frozen=True):
+    """What was asked for by the shared options: a field for each."""
+
+    identity: str
+    port: int
+    kubeconfig: Path | None
+    log_level: str
+    workers: int
+    qps: float
+    burst: int
+    stop_seconds: float
+
+    def begin(self) -> "Access":
+        """Start the log and find the way to the API server; one that cannot be found is a Refusal."""
+        from sunk.kube import access, logs
+        from sunk.kube.credentials import AccessError
+        from sunk.model.refusal import Refusal
+
+        logs.start(level=self.log_level)
+        try:
+            return access.find(self.kubeconfig)
+        except AccessError as error:
+            raise Refusal(str(error)) from error
+
+    def order(self, *, name: str, namespaces: tuple[str, ...], lease_namespace: str) -> "Order":
+        from sunk.service.process import Order
+
+        return Order(
+            name=name,
+            namespaces=namespaces,
+            workers=self.workers,
+            lease_namespace=lease_namespace,
+            identity=self.identity,
+            port=self.port,
+            qps=self.qps,
+            burst=self.burst,
+            farewell=self.stop_seconds,
+        )
+
+
+def serving(*, workers: int, at_once: str, stop_seconds: float) -> Callable[[F], F]:
+    """Give a command the shared options, laid together as its argument `wish`. `at_once` says what the workers do."""
+
+    def given(command: F) -> F:
+        @wraps(command)
+        def gathered(*arguments: Any, **options: Any) -> Any:
+            shared = {name: options.pop(name) for name in Wish.__struct_fields__}
+            return command(*arguments, wish=Wish(**shared), **options)
+
+        made: Any = gathered
+        for option in reversed((*_OPTIONS, *_bounds(workers=workers, at_once=at_once, stop_seconds=stop_seconds))):
+            made = option(made)
+        found: F = made
+        return found
+
+    return given
+
+
+_OPTIONS: Final = (
+    click.option(
+        "--identity",
+        envvar="SUNK_IDENTITY",
+        default="",
+        show_default="made from the host's name",
+        help="What this copy is called in the Lease and in Events. No other may have the same.",
+    ),
+    click.option(
+        "--port",
+        envvar="SUNK_PORT",
+        type=click.IntRange(0, 65535),
+        default=8080,
+        help="Of /healthz, /readyz and /metrics; 0 lets the system choose.",
+    ),
+    click.option(
+        "--kubeconfig",
+        envvar="KUBECONFIG",
+        type=click.Path(path_type=Path),
+        show_default="the Pod's own account",
+        help="How to reach the API server.",
+    ),
+    click.option("--log-level", envvar="SUNK_LOG_LEVEL", type=click.Choice(LEVELS), default="info"),
+    click.option(
+        "--qps",
+        envvar="SUNK_QPS",
+        type=click.FloatRange(min=0, min_open=True),
+        default=1000.0,
+        help="Requests a second to the API server at most, in the long run.",
+    ),
+    click.option(
+        "--burst", envvar="SUNK_BURST", type=click.IntRange(min=1), default=2000, help="How many of them at once."
+    ),
+)
+
+
+def _bounds(*, workers: int, at_once: str, stop_seconds: float) -> tuple[Callable[[F], F], ...]:
+    """The options whose defaults are each process's own."""
+    return (
+        click.option("--workers", envvar="SUNK_WORKERS", type=click.IntRange(min=1), default=workers, help=at_once),
+        click.option(
+            "--stop-seconds",
+            envvar="SUNK_STOP_SECONDS",
+            type=click.FloatRange(min=0),
+            default=stop_seconds,
+            help="How long work in hand may take to end after SIGTERM. Stay 10 s below the Pod's grace period.",
+        ),
+    )
+
+
+def run(order: "Order", *, access: "Access", builds: "Iterable[Build]", called: str) -> int:
+    """Run to the end; returns the exit code. What a person can mend is a Refusal."""
+    from sunk.kube import loop
+    from sunk.model.refusal import Refusal
+    from sunk.service.process import until_told
+
+    try:
+        loop.run(until_told(order, access=access, builds=builds))
+    except Refusal:
+        raise
+    except Exception:
+        log.critical("the %s ends, for it cannot go on", called, exc_info=True)
+        return 1
+    return 0
