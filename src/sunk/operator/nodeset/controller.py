@@ -83,7 +83,7 @@ class Keeper:
         survey = self._census.take(found, prepared.demand)
         todo = plan(found, survey, revision=prepared.revision, usable=not prepared.problem, lot=LOT)
         if todo.finished:
-            await self._deeds.let_go(found)
+            await self._deeds.let_go(found, survey.slices)
             return None
         waiting = await self._deeds.carry_out(found, todo, survey=survey, prepared=prepared)
         waits = [survey.wait, waiting, MENDED if prepared.problem or survey.refused else None]

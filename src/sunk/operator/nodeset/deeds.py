@@ -61,8 +61,9 @@ class Deeds:
             return owner
         return await self._finalizers(owner, (*owner.metadata.finalizers, names.FINALIZER))
 
-    async def let_go(self, owner: NodeSet) -> None:
-        """Let a deleted set vanish."""
+    async def let_go(self, owner: NodeSet, slices: Sequence[NodeSlice]) -> None:
+        """Let a deleted set vanish, and its slices before it."""
+        await self._ledger.close(slices)
         if names.FINALIZER in owner.metadata.finalizers:
             left = tuple(one for one in owner.metadata.finalizers if one != names.FINALIZER)
             await self._finalizers(owner, left)

@@ -35,6 +35,15 @@ class Ledger:
         numbers = {shard.number for shard in (*before, *writes.shards)}
         return len(numbers - set(writes.empty))
 
+    async def close(self, found: Sequence[NodeSlice]) -> None:
+        """Delete the slices of a set that nobody is a member of any more.
+
+        Kubernetes would do it too, when the set is gone, in its own time: a set that is made anew under the same name
+        had to wait for that, since its slices are called the same.
+        """
+        for one in found:
+            await self._remove(one)
+
     async def _put(self, owner: NodeSet, key: Key, shard: Shard, *, there: NodeSlice | None) -> None:
         if there is None:
             await self._slices.of(key).create(key, _body(owner, key, shard))
