@@ -31,7 +31,7 @@ from sunk.operator.nodeset.controller import nodesets
 from sunk.service.part import Build, Setting
 from sunk.service.process import named
 
-PATIENCE = 30.0
+PATIENCE = 120.0
 KUBERNETES = "node.kubernetes.io/"
 T = TypeVar("T")
 
@@ -66,6 +66,7 @@ class Operator:
         self._builds = builds
         self._namespaces = namespaces or (kube.namespace,)
         self._task: asyncio.Task[None] | None = None
+        self._follows: dict[str, Collection[Any]] = {}
         self.leads = True
         self.writes: list[Exchange] = []
         self.times: list[float] = []
@@ -100,10 +101,19 @@ class Operator:
             may_write = lambda: self.leads  # noqa: E731 - it is one
             setting = Setting(client, recorder, may_write, namespaces=self._namespaces, workers=4)
             parts = [build(setting) for build in self._builds]
-            follows = {f"follow {name}": one.run() for name, one in named(parts).items()}
+            self._follows = named(parts)
+            follows = {f"follow {name}": one.run() for name, one in self._follows.items()}
             controls = {f"control {one.name}": one.run() for part in parts for one in part.controllers}
             async with running(follows | controls):
                 await asyncio.Event().wait()
+
+    async def caught_up(self) -> None:
+        """Have it know all that was written up to now.
+
+        Its watches run at different speeds: it may hear of a later change of one kind before an earlier one of another.
+        """
+        for one in self._follows.values():
+            await one.catch_up()
 
     def _observe(self, exchange: Exchange) -> None:
         if exchange.method != "GET":

@@ -47,6 +47,7 @@ async def test_who_leaves_first_is_not_ready_then_idle_then_draining_then_runnin
         await stage.say("gpu-000-003", SlurmRunning=False, SlurmDrain=True)
         await steer(stage.client, PODS, "gpu-000-001", namespace=stage.namespace, ready="false")
         await eventually(lambda: stage.pod("gpu-000-001"), lambda pod: not says(pod, "Ready"))
+        await operator.caught_up()
         order = []
         for left in (4, 3, 2):
             await stage.change(replicas=left)
@@ -203,7 +204,6 @@ async def test_a_set_deleted_in_mid_rollout_gives_up_the_rollout(stage: Stage, o
 
 
 async def test_a_set_that_is_made_again_under_its_name_begins_anew(stage: Stage, operator: Operator) -> None:
-    del operator
     async with stage.syncer():
         first = await stage.create()
         await stage.settled(3)
@@ -212,6 +212,8 @@ async def test_a_set_that_is_made_again_under_its_name_begins_anew(stage: Stage,
         second = await stage.create()
         await stage.settled(3)
     assert first.metadata.uid != second.metadata.uid
+    made = [one.code for one in operator.tried if one.verb == "create" and one.resource == "nodeslices"]
+    assert made == [201, 201], "no slice of the first was in the way of the second"
     for one in await stage.slices():
         assert one.spec.node_set_uid == second.metadata.uid
         assert [owner.uid for owner in one.metadata.owner_references] == [second.metadata.uid]

@@ -24,7 +24,7 @@ from sunk.objects.members import NODESETS, NODESLICES, NodeSet, NodeSlice, owner
 from sunk.objects.standing import cleared, finished, may_hold_job, node_of
 from sunk.operator.nodeset.claims import claim_of
 
-PATIENCE = 30.0
+PATIENCE = 120.0
 
 
 class Seen(Struct, frozen=True):
