@@ -10,13 +10,15 @@ import click
 from sunk.service.asking import asked, reaching
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from sunk.insight.watching import Breach, Watching
     from sunk.kube.client import Client
     from sunk.slurm.mirror import Mirror
 
 BROKEN = 1
+_NO_NODES = (
+    "Nodes are not looked at, for this account may not read them: what they carry and show (laws 2 and 5) is not judged. "
+    "Run this also from where Nodes may be read."
+)
 
 
 @click.command()
@@ -31,6 +33,13 @@ BROKEN = 1
     metavar="SECONDS",
     help="How long to watch. Without it, until Ctrl-C.",
 )
+@click.option(
+    "--patience",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    metavar="SECONDS",
+    help="How much later than usual the other side may follow, where parts of SUNK are killed on purpose.",
+)
 @click.option("--json", "as_json", is_flag=True, help="For programs: a line for each law that is broken.")
 def verify(  # noqa: PLR0913 - one argument an option
     *,
@@ -39,6 +48,7 @@ def verify(  # noqa: PLR0913 - one argument an option
     namespace: str | None,
     cluster: str,
     seconds: float | None,
+    patience: float,
     as_json: bool,
 ) -> None:
     """Watch a cluster, and say when a law is broken.
@@ -55,7 +65,14 @@ def verify(  # noqa: PLR0913 - one argument an option
     """  # noqa: D301 - click's mark for a paragraph that is not wrapped
 
     async def watch(client: "Client", where: str) -> bool:
-        return await _watch(client, where, cluster=cluster, seconds=seconds, as_json=as_json)
+        from sunk.insight.watching import Watching
+
+        async with AsyncExitStack() as stack:
+            mirror = await _mirror(stack) if cluster else None
+            watching = Watching(client, where, cluster=cluster, mirror=mirror, patience=patience)
+            nodes = await watching.sees_nodes()
+            click.echo(_scope(where, slurm=cluster if mirror else "", nodes=nodes), err=True)
+            return await _watch(watching, seconds=seconds, as_json=as_json)
 
     try:
         broken = asked(watch, kubeconfig=kubeconfig, context=context, namespace=namespace)
@@ -64,32 +81,22 @@ def verify(  # noqa: PLR0913 - one argument an option
     sys.exit(BROKEN if broken else 0)
 
 
-async def _watch(client: "Client", where: str, *, cluster: str, seconds: float | None, as_json: bool) -> bool:
+async def _watch(watching: "Watching", *, seconds: float | None, as_json: bool) -> bool:
+    """Tell of each broken law, and in the end of how many there were. Ctrl-C is an end like any other."""
     import asyncio
-
-    from sunk.insight.watching import Watching
-
-    broken = 0
-    async with AsyncExitStack() as stack:
-        mirror = await _mirror(stack) if cluster else None
-        watching = Watching(client, where, cluster=cluster, mirror=mirror)
-        click.echo(_scope(where, cluster=cluster, slurm=mirror is not None), err=True)
-        try:
-            async with asyncio.timeout(seconds):
-                async for breach in _breaches(watching, stack):
-                    broken += 1
-                    click.echo(_line(breach, as_json=as_json))
-        except TimeoutError:
-            pass
-        _sum_up(watching, broken, seconds=seconds or 0.0)
-    return bool(broken)
-
-
-async def _breaches(watching: "Watching", stack: AsyncExitStack) -> "AsyncIterator[Breach]":
     from contextlib import aclosing
 
-    async for breach in await stack.enter_async_context(aclosing(watching.breaches())):
-        yield breach
+    broken, began = 0, asyncio.get_running_loop().time()
+    async with aclosing(watching.breaches()) as breaches:
+        try:
+            async with asyncio.timeout(seconds):
+                async for breach in breaches:
+                    broken += 1
+                    click.echo(_line(breach, as_json=as_json))
+        except (TimeoutError, asyncio.CancelledError):
+            pass
+    _sum_up(watching, broken, seconds=asyncio.get_running_loop().time() - began)
+    return bool(broken)
 
 
 async def _mirror(stack: AsyncExitStack) -> "Mirror | None":
@@ -107,10 +114,11 @@ async def _mirror(stack: AsyncExitStack) -> "Mirror | None":
     return await stack.enter_async_context(Mirror(library).running())
 
 
-def _scope(where: str, *, cluster: str, slurm: bool) -> str:
-    if slurm:
-        return f"Watching namespace {where} and the Slurm of {cluster}."
-    return f"Watching namespace {where}. Slurm is not looked at: run this in the syncer's Pod for that."
+def _scope(where: str, *, slurm: str, nodes: bool) -> str:
+    """What is looked at, and what is not; `slurm` is whose."""
+    both = f"Watching namespace {where} and the Slurm of {slurm}."
+    alone = f"Watching namespace {where}. Slurm is not looked at: run this in the syncer's Pod for that."
+    return (both if slurm else alone) + ("" if nodes else f" {_NO_NODES}")
 
 
 def _line(breach: "Breach", *, as_json: bool) -> str:
@@ -123,6 +131,7 @@ def _line(breach: "Breach", *, as_json: bool) -> str:
 
 
 def _sum_up(watching: "Watching", broken: int, *, seconds: float) -> None:
-    nodes = "" if watching.sees_nodes else " Nodes may not be read by you, so nothing was said about them."
-    found = f"{broken} time(s) a law was broken" if broken else "No law was broken"
-    click.echo(f"{found} in {seconds:.0f} s; {watching.changes} changes were seen.{nodes}", err=True)
+    found = f"{broken} time(s) a law was broken" if broken else "No law was seen to be broken"
+    lost = watching.lost_slurm
+    slurm = f" Slurm does not answer, and nothing is said about it: {lost}" if lost else ""
+    click.echo(f"{found} in {seconds:.0f} s; {watching.changes} changes were seen.{slurm}", err=True)

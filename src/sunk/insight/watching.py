@@ -20,7 +20,7 @@ from sunk.kube.tasks import running
 from sunk.model import hostlist, names
 from sunk.objects.members import NODESETS, NODESLICES, NodeSet, NodeSlice
 from sunk.objects.standing import cleared, terminating
-from sunk.slurm.belief import Known, Stale
+from sunk.slurm.belief import Known, Stale, Unknown
 from sunk.slurm.mirror import Mirror
 from sunk.slurm.records import Job, Node as Row
 
@@ -46,9 +46,10 @@ class Suspicion(Struct, frozen=True):
 
 
 class Lasting:
-    """Tells of each fault once, when it has lasted for longer than it may."""
+    """Tells of each fault once, when it has lasted for longer than it may, and by `patience` more."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, patience: float = 0.0) -> None:
+        self._patience = patience
         self._since: dict[tuple[int, str, str], float] = {}
         self._told: set[tuple[int, str, str]] = set()
 
@@ -58,7 +59,7 @@ class Lasting:
         self._told &= seen.keys()
         for key, fault in seen.items():
             lasted = now - self._since[key]
-            if lasted >= fault.grace and key not in self._told:
+            if lasted >= fault.grace + self._patience and key not in self._told:
                 self._told.add(key)
                 yield Breach(fault, lasted)
 
@@ -66,7 +67,9 @@ class Lasting:
 class Watching:
     """Follows one namespace, and the Slurm of one cluster there if a mirror of it is given."""
 
-    def __init__(self, client: Client, namespace: str, *, cluster: str = "", mirror: Mirror | None = None) -> None:
+    def __init__(
+        self, client: Client, namespace: str, *, cluster: str = "", mirror: Mirror | None = None, patience: float = 0.0
+    ) -> None:
         where = Scope(namespace=namespace)
         self._client = client
         self._cluster = cluster
@@ -76,8 +79,9 @@ class Watching:
         self.pods: Final[Collection[Pod]] = Collection(client, PODS, Scope(namespace=namespace, labels=_COMPUTE))
         self.nodes: Final[Collection[Node]] = Collection(client, NODES)
         self.changes = 0
-        self.sees_nodes = True
-        self._lasting = Lasting()
+        self._sees_nodes: bool | None = None
+        """Not asked yet, if it is None."""
+        self._lasting = Lasting(patience=patience)
         self._acts: list[Breach] = []
         self._suspicions: list[Suspicion] = []
         self._changed = asyncio.Event()
@@ -92,6 +96,23 @@ class Watching:
                     yield breach
                 await self._pause()
 
+    async def sees_nodes(self) -> bool:
+        """Whether Nodes may be read: the syncer's account may not, nor many a person's."""
+        if self._sees_nodes is None:
+            try:
+                await self._client.list(NODES, EVERYWHERE)
+            except Forbidden:
+                self._sees_nodes = False
+            else:
+                self._sees_nodes = True
+        return self._sees_nodes
+
+    @property
+    def lost_slurm(self) -> str:
+        """Why nothing can be said about Slurm now, though it is looked at; empty if something can."""
+        state = None if self._mirror is None else self._mirror.state
+        return state.reason if isinstance(state, Unknown) else ""
+
     def sides(self) -> Sides:
         members: dict[str, tuple[Held, ...]] = {}
         for one in self.slices.store.all():
@@ -103,7 +124,7 @@ class Watching:
             members=members,
             pods={pod.metadata.name: pod for pod in self.pods.store.all()},
             sets={one.metadata.uid: one for one in self.sets.store.all()},
-            nodes={one.metadata.name: one for one in self.nodes.store.all()} if self.sees_nodes else None,
+            nodes={one.metadata.name: one for one in self.nodes.store.all()} if self._sees_nodes else None,
             rows={row.name: row for row in self._mirror.nodes.all()} if self._mirror and known else None,
             jobs=holding(self._mirror.jobs.all()) if self._mirror and known else {},
             cluster=self._cluster,
@@ -111,12 +132,8 @@ class Watching:
 
     @asynccontextmanager
     async def _following(self) -> AsyncIterator[None]:
-        try:
-            await self._client.list(NODES, EVERYWHERE)
-        except Forbidden:
-            self.sees_nodes = False
         followed: list[Collection[Any]] = [self.sets, self.slices, self.pods]
-        followed += [self.nodes] if self.sees_nodes else []
+        followed += [self.nodes] if await self.sees_nodes() else []
         duties = {f"follow {one.store.name}": one.run() for one in followed}
         ends = [*self._subscribe(followed)]
         async with running(duties):

@@ -77,6 +77,9 @@ CORDON_REASON: Final = "node.coreweave.cloud/cordonReason"
 # On SlurmClusters.
 SYNCER_REPORT: Final = f"{GROUP}/syncer-report"
 """Annotation: how the syncer finds Slurm, as JSON (`sunk.model.report`). Written by the syncer."""
+ACCEPT_SUSPICION: Final = f"{GROUP}/accept-suspicion"
+"""Annotation: what Slurm says is true, though it is hard to believe; its value names what, as the report does. Written by
+a person, heeded once and taken off by the syncer."""
 
 ACCELERATOR: Final = f"{GROUP}/accelerator"
 """Extended resource: a second name of GPUs, under which compute Pods claim them."""

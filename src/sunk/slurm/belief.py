@@ -89,10 +89,11 @@ class JobNumbers:
     def look(self, new: Iterable[int], *, now: float) -> None:
         numbers = tuple(new)
         lowest = min(numbers, default=self._mark + 1)
-        if lowest <= self._mark:
+        if lowest <= self._mark and self.suspicion is None:  # the first one tells all; many may follow
             reason = f"since slurmctld was started anew it gave out job {lowest}, though it had come to {self._mark}"
             self.suspicion = Suspicion(since=now, reason=reason)
         self._highest = max(self._highest, *numbers, 0)
 
     def accept(self) -> None:
-        self.suspicion, self._mark = None, 0
+        """Numbers begin anew: those of before say nothing any more, also not after the next start."""
+        self.suspicion, self._mark, self._highest = None, 0, 0

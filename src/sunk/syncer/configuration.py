@@ -6,7 +6,7 @@ after the ConfigMap has them, and nobody tells when. So it is told again, less a
 
 A change seldom comes alone, and a reconfigure makes slurmctld start itself over: so it waits until nothing new was asked
 for a moment, though not for ever. Who changed something that Slurm looks at only then (partitions by features) asks by
-`want_reconfigure`.
+`want_reconfigure`. That wish would be lost with us; so who begins looks once whether partitions lag behind.
 """
 
 import asyncio
@@ -26,6 +26,7 @@ from sunk.slurm.belief import Known, State
 from sunk.slurm.errors import SlurmError
 from sunk.syncer.completing import UNKILLABLE
 from sunk.syncer.ground import Ground
+from sunk.syncer.parted import outdated
 
 log = logging.getLogger(__name__)
 
@@ -87,6 +88,7 @@ class Configuration:
         self._restarts = -1
         self._wanted = ""
         self._owed = False
+        self._begun = False
         self._trouble = ""
         self._at_work = asyncio.Lock()
 
@@ -119,6 +121,7 @@ class Configuration:
     async def run(self) -> Never:
         await self._ground.files.store.complete()
         self._need, self._asked = self._need.wished(now=_now()) if self._owed else NONE, -math.inf
+        self._begun = False
         with ExitStack() as subscriptions:
             subscriptions.callback(self._ground.files.store.subscribe(lambda *_: self._news.set()))
             subscriptions.callback(self._ground.mirror.subscribe(self._hear))
@@ -147,6 +150,7 @@ class Configuration:
     async def _look(self) -> None:
         if not isinstance(self._ground.mirror.state, Known):
             return
+        self._begin()
         try:
             await self._compare()
             if _now() >= self._need.due and self._ground.may_write():
@@ -155,12 +159,21 @@ class Configuration:
             self._trouble = str(error)
             log.warning("what slurmctld runs with is not known, or was not brought up to date: %s", error)
 
+    def _begin(self) -> None:
+        """Take up what somebody before us may have left: once, since a second time would help no more than the first."""
+        if self._begun:
+            return
+        self._begun, mirror = True, self._ground.mirror
+        if late := outdated(self._conf(), nodes=mirror.nodes.all(), partitions=mirror.partitions.all()):
+            log.info("partitions %s do not hold the nodes that have their features", ", ".join(late))
+            self.want_reconfigure()
+
     async def _compare(self) -> None:
         """See what is wanted and what is in force, and whether that is a need."""
         if _now() >= self._asked + SEEN or self._runs is None:
             self._runs = await self._ground.library.configuration()
             self._asked = _now()
-        wanted = self._mark()
+        wanted = mark.read(self._conf())
         if wanted and wanted != self._runs.parameter(mark.PARAMETER):
             if wanted != self._wanted or not self._need.holds:
                 self._need = self._need.wished(now=_now())
@@ -168,9 +181,9 @@ class Configuration:
             self._need, self._trouble = NONE, ""
         self._wanted = wanted
 
-    def _mark(self) -> str:
+    def _conf(self) -> str:
         found = self._ground.files.store.get(Key(self._ground.namespace, f"{self._ground.cluster}-slurm-conf"))
-        return mark.read(found.data.get(mark.FILE, "")) if found is not None else ""
+        return found.data.get(mark.FILE, "") if found is not None else ""
 
     async def _reconfigure(self) -> None:
         async with self._at_work:

@@ -23,8 +23,19 @@ def deed(pair: Pair, *, skew: float) -> Deed | None:
     if kept is not None:
         return Drain(kept)
     if verification.lifts(pair, skew=skew):
-        return verification.lifted(pair)
+        return _lifted(pair)
     return drains.decide(standing(pair.row), causes(pair))
+
+
+def _lifted(pair: Pair) -> Deed | None:
+    """Lift a drain. On a new record it may cover one from before, which then takes its place.
+
+    If it is that one itself, it is lifted once our mark is there: without it, it would be put on again.
+    """
+    owed = extra.owed_drain(pair)
+    if owed is None:
+        return verification.lifted(pair)
+    return None if owed == pair.row.reason else Drain(owed)
 
 
 def features(pair: Pair) -> tuple[str, ...] | None:

@@ -54,10 +54,13 @@ def differs(pair: Pair) -> bool:
 
 def kept_drain(pair: Pair) -> str | None:
     """The reason of a drain that was on this machine when it left, and that its new record has not got yet."""
+    return None if drains.is_personal(standing(pair.row)) else owed_drain(pair)
+
+
+def owed_drain(pair: Pair) -> str | None:
+    """The same, also while somebody else's drain is on, which covers it."""
     kept = "" if pair.pod is None else pair.pod.metadata.annotations.get(names.KEPT_DRAIN, "").strip()
-    if not kept or drains.is_ours(kept) or marked(pair.row) or drains.is_personal(standing(pair.row)):
-        return None
-    return kept
+    return None if not kept or drains.is_ours(kept) or marked(pair.row) else kept
 
 
 def _conditions(pod: ComputePod) -> dict[str, str]:

@@ -1,23 +1,29 @@
 """Records of Slurm that were ours and belong to nobody any more.
 
 A member that leaves takes its record along (`release`). One may be left over all the same: a slice was deleted by hand,
-or a NodeSet was given to another cluster. Such a record would wait for its slurmd for ever.
+a NodeSet was given to another cluster, or a slurmd registered once more when its record was gone already. Such a record
+would wait for its slurmd for ever.
 
 Absence is a weak sign. Slices may be missing for a moment, as after a restored backup; so it counts only while all that
 the NodeSets say of their slices is there, for a minute, and only for records that carry our mark in `Extra`: what a
-person has made by hand is none of ours. And if many are without a slice at once, that is somebody's mistake until
+person has made by hand is none of ours. A slurmd that came too late has no mark, since nobody writes to a node of no
+slice. It is known by the address that its record had when we deleted it, and given up only once slurmctld has lost it.
+And if many are without a slice at once, that is somebody's mistake until
 he says otherwise, and none is touched.
 """
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from sunk.kube.errors import NotFound
+from sunk.model import drains
 from sunk.model.report import Report
 from sunk.objects.members import NodeSet, NodeSlice
 from sunk.slurm.belief import Known
+from sunk.slurm.records import Node
+from sunk.slurm.states import NodeBase
 from sunk.syncer.extra import marked
 from sunk.syncer.ground import Ground
 from sunk.syncer.hindrance import hindrance
@@ -25,6 +31,7 @@ from sunk.syncer.holders import Holders
 from sunk.syncer.members import Members
 from sunk.syncer.pods import COMPUTE_PODS
 from sunk.syncer.rounds import Rounds
+from sunk.syncer.strangers import is_silent
 
 log = logging.getLogger(__name__)
 
@@ -61,13 +68,25 @@ def too_many(orphans: int, *, ours: int) -> bool:
     return orphans > max(FEW, SHARE * ours)
 
 
-class Orphans:
-    """Deletes records of members that are no more."""
+def came_late(node: Node, deleted: Mapping[str, str]) -> bool:
+    """Whether this is what a slurmd left that registered after its record was deleted, and has ended since.
 
-    def __init__(self, ground: Ground, members: Members, holders: Holders) -> None:
+    Where an address is just the name nothing tells it from a record that a person has made.
+    """
+    address = deleted.get(node.name, "")
+    if address in {"", node.name} or node.address != address:
+        return False
+    return is_silent(node) or (node.state.base is NodeBase.DOWN and drains.is_ours(node.reason))
+
+
+class Orphans:
+    """Deletes records of members that are no more. `deleted` are addresses of records that went with their members."""
+
+    def __init__(self, ground: Ground, members: Members, holders: Holders, *, deleted: Mapping[str, str]) -> None:
         self._ground = ground
         self._members = members
         self._holders = holders
+        self._deleted = deleted
         self._seen: dict[str, float] = {}
         """Since when a record is in no slice, all the time."""
         self._since: dict[str, float] = {}
@@ -96,7 +115,8 @@ class Orphans:
         mirror = self._ground.mirror
         if not isinstance(mirror.state, Known) or not self._ground.manner.clean_up:
             return []
-        return [node.name for node in mirror.nodes.all() if node.name not in self._members and marked(node)]
+        strays = (node for node in mirror.nodes.all() if node.name not in self._members)
+        return [node.name for node in strays if marked(node) or came_late(node, self._deleted)]
 
     def _gap(self) -> str:
         ground = self._ground

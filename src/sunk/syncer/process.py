@@ -18,6 +18,7 @@ from sunk.service.part import Build, Part, Setting
 from sunk.slurm.library import Library
 from sunk.slurm.mirror import Mirror
 from sunk.slurm.orders import Orders
+from sunk.syncer.accepting import Accepting
 from sunk.syncer.clearing import Clearing
 from sunk.syncer.completing import Completing
 from sunk.syncer.configuration import Configuration
@@ -91,11 +92,12 @@ def _build(ground: Ground) -> Part:
     """Make the parts, each of which owns what it writes, and say who has something to tell."""
     members, holders = Members(ground.slices.store, cluster=ground.cluster), Holders(ground.mirror.jobs)
     restarts = Bucket(RESTARTS, burst=1)
-    sight, configuration = Sight(ground.mirror), Configuration(ground)
+    sight, accepting, configuration = Sight(ground), Accepting(ground), Configuration(ground)
     downward = Downward(ground, members, want_reconfigure=configuration.want_reconfigure)
     upward, clearing = Upward(ground, holders), Clearing(ground, holders)
     completing = Completing(ground, holders, unkillable=configuration.unkillable, tell=upward.stuck)
-    release, orphans = Release(ground, members, holders), Orphans(ground, members, holders)
+    release = Release(ground, members, holders)
+    orphans = Orphans(ground, members, holders, deleted=release.deleted)
     strangers = Strangers(ground, members, holders, restarts=restarts)
     reshape = Reshape(ground, members, holders, restarts=restarts)
     speaking = (sight, configuration, downward, clearing, completing, orphans, strangers, reshape)
@@ -103,7 +105,7 @@ def _build(ground: Ground) -> Part:
     return Part(
         "syncer",
         follows=(ground.pods, ground.slices, ground.sets, ground.clusters, ground.files),
-        controllers=tuple(one.controller for one in (upward, clearing, release, reshape)),
+        controllers=tuple(one.controller for one in (accepting, upward, clearing, release, reshape)),
         work=(configuration, downward, completing.work, orphans.work, strangers.work, reporter),
         duties={"mirror of Slurm": ground.mirror.run},
         unready={"slurm": sight.trouble},

@@ -65,6 +65,8 @@ class Release:
         self._ground = ground
         self._members = members
         self._holders = holders
+        self.deleted: Final[dict[str, str]] = {}
+        """Names whose records were deleted here, and at which address each was: a slurmd may still register there."""
         sources: list[Source[Any, Key]] = [
             Source(ground.slices.store, itself),
             Source(ground.pods.store, lambda pod: self._slice_of(pod.metadata.name)),
@@ -150,7 +152,10 @@ class Release:
         """Delete records. Give the names that are gone, and why others are not."""
         if not names or not self._ground.may_write():
             return set(), {}
+        nodes = self._ground.mirror.nodes
+        addresses = {name: node.address for name in names if (node := nodes.get(name)) is not None}
         outcome = await self._ground.orders.delete(names)
+        self.deleted.update((name, at) for name, at in addresses.items() if name in outcome.done)
         if outcome.done:
             log.info("records of %s are deleted: they have left", ", ".join(outcome.done))
         return set(outcome.done), {name: outcome.why.get(name, "Slurm refused") for name in outcome.refused}

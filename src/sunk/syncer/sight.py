@@ -2,16 +2,19 @@
 
 import logging
 
+from sunk.kube.resource import Key
 from sunk.model.report import Report
 from sunk.slurm.belief import State, Unknown
-from sunk.slurm.mirror import Mirror
+from sunk.syncer.accepting import request, words
+from sunk.syncer.ground import Ground
 
 log = logging.getLogger(__name__)
 
 
 class Sight:
-    def __init__(self, mirror: Mirror) -> None:
-        self._mirror = mirror
+    def __init__(self, ground: Ground) -> None:
+        self._mirror = mirror = ground.mirror
+        self._cluster = Key(ground.namespace, ground.cluster)
         self._before: State | None = None
         mirror.subscribe(self._hear)
 
@@ -23,7 +26,10 @@ class Sight:
             log.info("Slurm answers again")
 
     def report(self) -> Report:
-        return Report(held="; ".join(f"Slurm: {each.reason}" for each in self._mirror.suspicions))
+        found = self._mirror.suspicions
+        if not found:
+            return Report()
+        return Report(held=f"Slurm: {words(found)}. If that is meant: {request(found, cluster=self._cluster)}")
 
     def trouble(self) -> str:
         """What keeps us from being of use. Slurm that is away later does not: what was read is there, and it comes back."""

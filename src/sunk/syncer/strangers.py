@@ -58,9 +58,13 @@ def is_stranger(pod: ComputePod, node: Node | None) -> bool:
     """Whether slurmctld and this slurmd will not find each other by themselves."""
     if node is None:
         return True
-    silent = node.state.base is NodeBase.DOWN and node.reason == drains.NOT_RESPONDING
-    silent = silent or bool(node.state_bits & _SILENT)
-    return silent and bool(pod.status.pod_ip) and node.address not in {pod.status.pod_ip, "", node.name}
+    return is_silent(node) and bool(pod.status.pod_ip) and node.address not in {pod.status.pod_ip, "", node.name}
+
+
+def is_silent(node: Node) -> bool:
+    """Whether slurmctld has lost it."""
+    given_up = node.state.base is NodeBase.DOWN and node.reason == drains.NOT_RESPONDING
+    return given_up or bool(node.state_bits & _SILENT)
 
 
 class Waits:

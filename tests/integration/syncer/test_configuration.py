@@ -21,7 +21,8 @@ PARTED = ("NodeSet=fast Feature=fast", "PartitionName=fast Nodes=fast", *PARTITI
 
 async def wanted(stage: Stage, text: str) -> None:
     """Write what the operator would: a ConfigMap with the mark in it."""
-    data = {mark.FILE: f"{mark.LINE}enable_configless,{mark.PARAMETER}={text}\n"}
+    lines = (f"{mark.LINE}enable_configless,{mark.PARAMETER}={text}", *PARTED)
+    data = {mark.FILE: "".join(f"{line}\n" for line in lines)}
     try:
         await stage.client.create(CONFIG_MAPS, {"metadata": {"name": FILES}, "data": data}, namespace=stage.namespace)
     except AlreadyExists:
@@ -39,6 +40,12 @@ async def told(stage: Stage, **fields: str) -> Report | None:
         return report is not None and all(getattr(report, name) == value for name, value in fields.items())
 
     return await stage.eventually(stage.report, holds)
+
+
+async def inside(stage: Stage, partition: str) -> list[str]:
+    """The nodes of a partition."""
+    found = await asyncio.to_thread(stage.slurm.run, "sinfo", "--noheader", "-p", partition, "-N", "-o", "%N")
+    return found.split()
 
 
 async def test_a_new_configuration_is_read_and_seen_in_force(stage: Stage) -> None:
@@ -71,14 +78,28 @@ async def test_a_killed_syncer_finds_what_is_left_to_do(stage: Stage) -> None:
     await told(stage, config="four")
 
 
+async def parted(stage: Stage, text: str, name: str) -> None:
+    """Have partitions by feature in force, and a member without a feature."""
+    await brought(stage, text)
+    await wanted(stage, text)
+    await told(stage, config=text)
+    await stage.join(name)
+
+
 async def test_a_partition_by_feature_follows_a_change_of_features(stage: Stage) -> None:
-    await brought(stage, "five")
-    await wanted(stage, "five")
-    await told(stage, config="five")
-    await stage.join("f1")
+    await parted(stage, "five", "f1")
     await stage.mark("f1", {names.FEATURES: "fast"})
     await stage.slurm_when("f1", lambda node: node.features == ("fast",))
-    await stage.eventually(
-        lambda: asyncio.to_thread(stage.slurm.run, "sinfo", "--noheader", "-p", "fast", "-N", "-o", "%N"),
-        lambda found: found.split() == ["f1"],
-    )
+    await stage.eventually(lambda: inside(stage, "fast"), lambda found: "f1" in found)
+
+
+async def test_it_follows_also_if_the_syncer_died_before_it_could_ask_for_that(stage: Stage) -> None:
+    await parted(stage, "six", "g1")
+    await asyncio.to_thread(stage.syncer.kill)
+    try:
+        await stage.mark("g1", {names.FEATURES: "fast"})
+        await stage.scontrol("update", "nodename=g1", "availablefeatures=fast", "activefeatures=fast")
+        assert "g1" not in await inside(stage, "fast"), "a change of features alone moves nobody"
+    finally:
+        await asyncio.to_thread(stage.syncer.start)
+    await stage.eventually(lambda: inside(stage, "fast"), lambda found: "g1" in found)

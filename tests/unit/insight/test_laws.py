@@ -224,3 +224,10 @@ def test_a_fault_that_went_away_begins_anew() -> None:
     assert [*lasting.look([], now=5)] == []
     assert [*lasting.look(found, now=11)] == []
     assert len([*lasting.look(found, now=21)]) == 1
+
+
+def test_with_patience_a_fault_may_last_longer() -> None:
+    lasting, found = Lasting(patience=30), [laws.Fault(2, "loop", "Node a", "is odd", grace=10)]
+    assert [*lasting.look(found, now=0)] == []
+    assert [*lasting.look(found, now=39)] == []
+    assert len([*lasting.look(found, now=40)]) == 1

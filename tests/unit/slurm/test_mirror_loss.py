@@ -203,3 +203,21 @@ async def test_a_restarted_slurm_whose_job_numbers_went_back_is_suspicious() -> 
         await mirror.read_after()
         with pytest.raises(Stale, match="gave out job 1, though it had come to 502"):
             mirror.require_fresh(within=10)
+
+
+async def test_job_numbers_that_were_accepted_are_the_ones_that_count_after_the_next_start() -> None:
+    server = Server(job(500, state=COMPLETED))
+    mirror = Mirror(server)
+    async with mirror.running():
+        await mirror.read_after()
+        server.restart()
+        server.put(job(1))
+        await mirror.read_after()
+        server.put(job(2))
+        await mirror.read_after()
+        assert ["job 1," in each.reason for each in mirror.suspicions] == [True], "called the same whatever follows"
+        mirror.accept()
+        server.restart()
+        server.put(job(3))
+        await mirror.read_after()
+        mirror.require_fresh(within=10)

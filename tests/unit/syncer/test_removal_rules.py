@@ -16,7 +16,7 @@ from sunk.slurm.states import JobBase, JobFlag, NodeBase, NodeFlag
 from sunk.syncer.clearing import clearance
 from sunk.syncer.completing import began, patience
 from sunk.syncer.hindrance import hindrance
-from sunk.syncer.orphans import incomplete, too_many
+from sunk.syncer.orphans import came_late, incomplete, too_many
 from sunk.syncer.release import Freed, status
 from sunk.syncer.reshape import differences, is_kept
 from sunk.syncer.strangers import Waits, is_stranger, lost
@@ -239,3 +239,39 @@ def test_a_node_completes_since_its_first_job_ended() -> None:
 def test_patience_follows_the_setting_of_slurm_or_its_default() -> None:
     assert patience(0) == 720
     assert patience(300) == 1200
+
+
+# A slurmd that came too late
+
+DELETED = {"n1": "10.0.0.7", "n2": "n2"}
+LOST = (NodeFlag.NOT_RESPONDING,)
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        row("n1", *LOST, address="10.0.0.7"),
+        row("n1", base=NodeBase.DOWN, reason="Not responding", address="10.0.0.7"),
+        row("n1", base=NodeBase.DOWN, reason="k8s: pod terminated", address="10.0.0.7"),
+    ],
+    ids=lambda node: f"{node.state} {node.reason}",
+)
+def test_a_record_at_the_address_of_one_that_we_deleted_is_known_again(node: Node) -> None:
+    assert came_late(node, DELETED)
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        row("n1", address="10.0.0.7"),
+        row("n1", base=NodeBase.DOWN, reason="bad fan", address="10.0.0.7"),
+        row("n1", *LOST, address="10.0.0.8"),
+        row("n1", *LOST, address="n1"),
+        row("n1", *LOST),
+        row("n2", *LOST, address="n2"),
+        row("n3", *LOST, address="10.0.0.7"),
+    ],
+    ids=lambda node: f"{node.name} {node.state} {node.reason} {node.address}",
+)
+def test_what_may_be_somebody_else_s_or_lives_is_not(node: Node) -> None:
+    assert not came_late(node, DELETED)

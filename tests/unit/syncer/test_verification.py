@@ -69,3 +69,18 @@ def test_a_cause_of_ours_takes_its_place() -> None:
 def test_a_node_that_is_down_or_never_registered_waits() -> None:
     for base in (NodeBase.DOWN, NodeBase.UNKNOWN):
         assert done(checked(transition=200), sick(base=base)) is None
+
+
+def kept(reason: str) -> ComputePod:
+    passed = Condition(HPC_VERIFICATION, "True", last_transition_time=later(106))
+    return pod("n1", passed, kept_drain=reason)
+
+
+def test_on_a_new_record_the_drain_from_before_takes_the_place_of_one_that_is_lifted() -> None:
+    assert done(kept("bob: smoke"), sick()) == Drain("bob: smoke")
+    assert done(kept("bob: smoke"), sick(extra='{"k8s":{}}')) == Undrain(), "it has been on, or was covered, before"
+
+
+def test_a_drain_from_before_is_not_lifted_until_it_is_known_to_have_been_put_on() -> None:
+    assert done(kept(REASON), sick()) is None
+    assert done(kept(REASON), sick(extra='{"k8s":{}}')) == Undrain()

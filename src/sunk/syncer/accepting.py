@@ -1,0 +1,98 @@
+"""A person's word that what Slurm says is true, however hard to believe it is.
+
+While many nodes or jobs have vanished at once nothing is deleted, for a slurmctld that lost its state would say the
+same. If they are gone because somebody wanted it, only a person can know. He says so by an annotation of the SlurmCluster
+whose value names what is hard to believe, as it stands in the report: so nobody accepts what he has not seen, and what
+comes later needs a word of its own.
+
+Every copy of the syncer has read Slurm for itself and believes upon that word for itself. The one that leads says what
+came of it and takes the annotation off, also where it was of no use: it cannot lie there until it fits by chance.
+"""
+
+import logging
+from collections.abc import Iterable
+from hashlib import sha256
+from typing import Final
+
+from msgspec import json
+
+from sunk.kube.controller import Controller, Effort, Requeue, Source, itself
+from sunk.kube.events import about
+from sunk.kube.patch import Merge
+from sunk.kube.resource import Key
+from sunk.model import names
+from sunk.model.cluster.kind import SLURMCLUSTER
+from sunk.objects.clusters import SlurmCluster
+from sunk.slurm.belief import Known, Suspicion
+from sunk.syncer.ground import Ground
+
+log = logging.getLogger(__name__)
+
+SOON: Final = 1.0
+_LETTERS: Final = 8
+
+
+def identity(suspicions: Iterable[Suspicion]) -> str:
+    """A short name for all that is hard to believe now: another one as soon as that differs. Empty if nothing is."""
+    told = sorted([one.reason, *sorted(map(str, one.missing))] for one in suspicions)
+    return sha256(json.encode(told)).hexdigest()[:_LETTERS] if told else ""
+
+
+def words(suspicions: Iterable[Suspicion]) -> str:
+    return "; ".join(one.reason for one in suspicions)
+
+
+def request(suspicions: Iterable[Suspicion], *, cluster: Key) -> str:
+    """What a person has to type to accept it."""
+    at = f"-n {cluster.namespace} {SLURMCLUSTER.name.lower()} {cluster.name}"
+    return f"kubectl annotate {at} {names.ACCEPT_SUSPICION}={identity(suspicions)}"
+
+
+class Accepting:
+    """Believes Slurm upon a person's word, and answers him."""
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+        self._accepted = ("", "")
+        """The last word that was heeded, and what it was about."""
+        ground.clusters.store.subscribe(self._hear)
+        self.controller: Final[Controller[Key]] = Controller(
+            "accepting", self._reconcile, sources=[Source(ground.clusters.store, itself)], effort=Effort(workers=1)
+        )
+
+    def _hear(self, _: Key, __: SlurmCluster | None, cluster: SlurmCluster | None) -> None:
+        """Also where another copy leads: it may not tomorrow."""
+        word, found = _word(cluster), self._ground.mirror.suspicions
+        if word and word == identity(found):
+            self._accepted = word, words(found)
+            log.warning("a person has accepted %s: %s", word, words(found))
+            self._ground.mirror.accept()
+
+    async def _reconcile(self, key: Key) -> Requeue | None:
+        ground = self._ground
+        cluster = ground.clusters.store.get(key)
+        if cluster is None or names.ACCEPT_SUSPICION not in cluster.metadata.annotations:
+            return None
+        # Who has not read Slurm yet does not know what is hard to believe.
+        if not isinstance(ground.mirror.state, Known) or not ground.may_write():
+            return Requeue(after=SOON)
+        at = {"uid": cluster.metadata.uid, "resourceVersion": cluster.metadata.resource_version}
+        patch = Merge({"metadata": at | {"annotations": {names.ACCEPT_SUSPICION: None}}})
+        await ground.clusters.patch(key, patch)
+        self._answer(cluster)
+        return None
+
+    def _answer(self, cluster: SlurmCluster) -> None:
+        regarding = about(cluster, kind=SLURMCLUSTER.name, api_version=SLURMCLUSTER.api_version)
+        recorder, word = self._ground.recorder, _word(cluster)
+        (accepted, what), self._accepted = self._accepted, ("", "")
+        if word and word == accepted:
+            recorder.tell(regarding, "SuspicionAccepted", f"believed from now on: {what}", action="Accept")
+            return
+        found = self._ground.mirror.suspicions
+        there = f"{identity(found)} would: {words(found)}" if found else "nothing is hard to believe now"
+        recorder.warn(regarding, "NothingAccepted", f"«{word}» accepts nothing; {there}", action="Accept")
+
+
+def _word(cluster: SlurmCluster | None) -> str:
+    return "" if cluster is None else cluster.metadata.annotations.get(names.ACCEPT_SUSPICION, "").strip()

@@ -1,0 +1,47 @@
+"""Whether partitions by feature hold the nodes that have the feature.
+
+Slurm puts a node into such partitions when it registers, and looks at its features again only at a reconfigure. So who
+changes features asks for one, a moment later; if he dies in that moment, nobody does. What is left of it is a partition
+that holds others than its line says, and that can be seen.
+
+Only what is beyond doubt is told: sets and partitions written in the plain way, and nodes whose features that are
+available are the active ones too. What else people may write is theirs.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from sunk.model.hostlist import expand
+from sunk.slurm.records import Node, Partition
+
+_SET: Final = re.compile(r"NodeSet=([\w.-]+)\s+Feature=([\w.-]+)", re.IGNORECASE)
+_PARTITION: Final = re.compile(r"PartitionName=([\w.-]+)\s(?:.*\s)?Nodes=(\S+)", re.IGNORECASE)
+
+
+def outdated(conf: str, *, nodes: Iterable[Node], partitions: Iterable[Partition]) -> tuple[str, ...]:
+    """The partitions that a reconfigure would change, by slurm.conf as it is in force."""
+    by_features, everybody = dict(_by_features(conf)), tuple(nodes)
+    stale = (one.name for one in partitions if _is_stale(one, by_features.get(one.name, frozenset()), everybody))
+    return tuple(sorted(stale))
+
+
+def _is_stale(partition: Partition, features: frozenset[str], nodes: Iterable[Node]) -> bool:
+    if not features:
+        return False
+    held = set(expand(partition.nodes))
+    for node in nodes:
+        able, active = (not features.isdisjoint(some) for some in (node.features, node.features_active))
+        if able == active and able != (node.name in held):
+            return True
+    return False
+
+
+def _by_features(conf: str) -> Iterator[tuple[str, frozenset[str]]]:
+    """Partitions whose nodes are told by features alone, and by which."""
+    sets = {name: feature for line in conf.splitlines() for name, feature in _SET.findall(line.strip())}
+    for line in conf.splitlines():
+        if found := _PARTITION.match(line.strip()):
+            members = found[2].split(",")
+            if all(one in sets for one in members):
+                yield found[1], frozenset(sets[one] for one in members)

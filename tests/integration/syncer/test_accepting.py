@@ -1,0 +1,71 @@
+"""What Slurm says is hard to believe, and a person says that it is true."""
+
+import asyncio
+import re
+
+from tests.integration.syncer.stage import CLUSTER, Stage, on_stage
+
+from sunk.kube.patch import Merge
+from sunk.model import names
+from sunk.objects.clusters import SLURMCLUSTERS
+
+pytestmark = on_stage
+SYNCER = ("--forget-after", "1")
+WORD = re.compile(rf"slurmcluster {CLUSTER} {re.escape(names.ACCEPT_SUSPICION)}=(\w+)")
+
+
+async def lost(stage: Stage) -> str:
+    """Have most nodes vanish at once; give the word that accepts it."""
+    await stage.scontrol("create", "nodename=x[1-4]", "cpus=1", "state=cloud")
+    await stage.scontrol("update", "nodename=x[1-4]", 'extra={"k8s": {"pod": "x"}}')
+    await stage.eventually(stage.report, lambda report: report is not None and "4 Slurm nodes" in report.held)
+    await stage.scontrol("delete", "nodename=x[1-4]")
+    found = await stage.eventually(stage.report, lambda report: report is not None and "gone at once" in report.held)
+    assert found is not None
+    word = WORD.search(found.held)
+    assert word is not None, found.held
+    return word[1]
+
+
+async def accept(stage: Stage, word: str) -> None:
+    """Say so, and wait until that was heard."""
+    patch = Merge({"metadata": {"annotations": {names.ACCEPT_SUSPICION: word}}})
+    await stage.client.patch(SLURMCLUSTERS, CLUSTER, patch, namespace=stage.namespace)
+    await stage.eventually(
+        lambda: stage.client.get(SLURMCLUSTERS, CLUSTER, namespace=stage.namespace),
+        lambda cluster: names.ACCEPT_SUSPICION not in cluster.metadata.annotations,
+    )
+
+
+async def told(stage: Stage, reason: str, text: str) -> None:
+    """Wait for an Event."""
+    await stage.eventually(lambda: stage.events(reason), lambda found: any(text in one.note for one in found))
+
+
+async def test_only_the_word_for_what_was_lost_lets_deletions_go_on(stage: Stage) -> None:
+    await stage.join("a1")
+    word = await lost(stage)
+    await stage.leave("a1")
+    await stage.delete_pod("a1")
+    await asyncio.to_thread(stage.slurm.kill, "a1")
+    await stage.syncer_says("nobody is let go: what Slurm says is hard to believe")
+
+    await accept(stage, "0" * 8)
+    await told(stage, "NothingAccepted", f"{word} would: 4 of 5 nodes are gone at once")
+    assert (await stage.seen("a1")).known
+
+    await accept(stage, word)
+    await stage.slurm_when("a1", lambda node: not node.known)
+    await told(stage, "SuspicionAccepted", "believed from now on: 4 of 5 nodes are gone at once")
+    await stage.eventually(stage.report, lambda report: report is not None and not report.held)
+
+
+async def test_what_is_lost_afterwards_wants_a_word_of_its_own(stage: Stage) -> None:
+    first = await lost(stage)
+    await accept(stage, first)
+    await stage.eventually(stage.report, lambda report: report is not None and not report.held)
+    await lost(stage)
+    await stage.kill_syncer()
+    await stage.eventually(stage.report, lambda report: report is not None and not report.held)
+    await accept(stage, first)
+    await told(stage, "NothingAccepted", f"«{first}» accepts nothing; nothing is hard to believe now")
