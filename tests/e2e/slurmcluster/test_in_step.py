@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 import pytest
-from msgspec import json
 from tests.e2e.slurmcluster.release import Release, on
+from tests.e2e.slurmcluster.sides import node_of, reasons, told
 from tests.waiting import eventually
 
 from sunk.model import names
@@ -18,22 +18,6 @@ def afterwards_all_are_idle(slurm: Release) -> Iterator[None]:
     yield
     slurm.cancel()
     eventually(lambda: len(slurm.idle()) == len(KINDS), seconds=120)
-
-
-def node_of(slurm: Release, name: str) -> str:
-    return slurm.kubectl("get", "pod", name, "-o", "jsonpath={.spec.nodeName}")
-
-
-def reasons(slurm: Release) -> dict[str, str]:
-    """Why nodes are drained or down, by name."""
-    lines = slurm("sinfo", "--noheader", "-N", "-p", "all", "-t", "drain,down", "-o", "%N|%E").splitlines()
-    return dict(line.split("|", 1) for line in lines)
-
-
-def told(slurm: Release, node: str, kind: str) -> str:
-    """The message of a condition of a Node; empty unless it holds."""
-    found = json.decode(slurm.kubectl("get", "node", node, "-o", "json"))["status"]["conditions"]
-    return next((one.get("message", "") for one in found if one["type"] == kind and one["status"] == "True"), "")
 
 
 def test_a_cordon_drains_and_an_uncordon_takes_it_back(slurm: Release) -> None:

@@ -1,0 +1,109 @@
+"""What each side says about a node, and what people do on either: at a Node, at Slurm, or with `sunk`."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from msgspec import json
+from tests.e2e.slurmcluster.release import Release
+from tests.integration.syncer.seen import Seen, read
+from tests.waiting import eventually
+
+from sunk.model import names
+
+LASTING = "trap 'exit 0' USR1; until [ -e /tmp/over-$SLURM_JOB_ID ]; do sleep 1; done"
+"""A job that ends well when it is told to, by `tell_over` or by a file where it runs, and not before."""
+
+
+# Kubernetes
+
+
+def node_of(slurm: Release, name: str) -> str:
+    return slurm.kubectl("get", "pod", name, "-o", "jsonpath={.spec.nodeName}")
+
+
+def uid_of(slurm: Release, name: str) -> str:
+    """Of a Pod; empty if there is none."""
+    return slurm.kubectl("get", "pod", name, "--ignore-not-found", "-o", "jsonpath={.metadata.uid}")
+
+
+def told(slurm: Release, node: str, kind: str) -> str:
+    """The message of a condition of a Node; empty unless it holds."""
+    found = json.decode(slurm.kubectl("get", "node", node, "-o", "json"))["status"]["conditions"]
+    return next((one.get("message", "") for one in found if one["type"] == kind and one["status"] == "True"), "")
+
+
+def cordon_of(slurm: Release, name: str) -> str | None:
+    """The reason of the cordon that a Pod was told of."""
+    found = json.decode(slurm.kubectl("get", "pod", name, "-o", "json"))["metadata"].get("annotations", {})
+    reason: str | None = found.get(names.CORDON)
+    return reason
+
+
+def say(slurm: Release, name: str, kind: str, status: str, **fields: str) -> None:
+    """Write a condition of a Pod, as people's own controllers do."""
+    said = {"type": kind, "status": status, "lastTransitionTime": datetime.now(UTC).isoformat()} | fields
+    body = json.encode({"status": {"conditions": [said]}}).decode()
+    slurm.kubectl("patch", "pod", name, "--subresource=status", "--type=strategic", "-p", body)
+
+
+@contextmanager
+def cordoned(slurm: Release, node: str, reason: str) -> Iterator[None]:
+    slurm.kubectl("annotate", "node", node, f"{names.CORDON_REASON}={reason}", "--overwrite")
+    slurm.kubectl("cordon", node)
+    try:
+        yield
+    finally:
+        slurm.kubectl("uncordon", node)
+        slurm.kubectl("annotate", "node", node, f"{names.CORDON_REASON}-")
+
+
+# Slurm
+
+
+def seen(slurm: Release, name: str) -> Seen:
+    return read(slurm("scontrol", "show", "node", name))
+
+
+def reasons(slurm: Release) -> dict[str, str]:
+    """Why nodes are drained or down, by name."""
+    lines = slurm("sinfo", "--noheader", "-N", "-p", "all", "-t", "drain,down", "-o", "%N|%E").splitlines()
+    return dict(line.split("|", 1) for line in lines)
+
+
+def update(slurm: Release, name: str, **fields: str) -> None:
+    slurm("scontrol", "update", f"nodename={name}", *(f"{key}={value}" for key, value in fields.items()))
+
+
+def tell_over(slurm: Release, *jobs: str) -> None:
+    """Have jobs that are LASTING come to their end."""
+    for job in jobs:
+        slurm("scancel", "--batch", "--signal=USR1", job)
+
+
+def fate(slurm: Release, job: str) -> tuple[str, str]:
+    """The state of a job, and how often it was begun anew."""
+    return slurm.job(job), slurm.job(job, "Restarts")
+
+
+# Both
+
+
+def looked(slurm: Release, name: str, *, seconds: float = 60) -> None:
+    """Wait until the syncer has looked at a node after everything that was done to it before."""
+    mark = f"look-{time.monotonic_ns()}"
+    say(slurm, name, mark, "True")
+    eventually(lambda: mark in seen(slurm, name).ours.get("conditions", {}), seconds=seconds)
+
+
+def sunk(slurm: Release, *words: Any, seconds: float = 60) -> subprocess.CompletedProcess[str]:
+    """What a person with a kubeconfig does."""
+    program = Path(sys.executable).with_name("sunk")
+    where = ("--namespace", slurm.kubectl.namespace, "--kubeconfig", str(slurm.kubectl.kubeconfig))
+    command = [str(program), *map(str, words), *where]
+    return subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
