@@ -1,7 +1,8 @@
 # The two commands of the README are `make up` and `make test`. `make help` lists the rest.
 
 SUNK := .venv/bin/sunk
-PYTEST := .venv/bin/python -m pytest
+# Most tests wait most of the time: three processes keep two cores busy. How tests are dealt to them: tests/conftest.py.
+PYTEST := .venv/bin/python -m pytest --numprocesses 3 --dist loadgroup --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help setup up down test test-all lint format generate bench lock clean

@@ -9,7 +9,7 @@ import os
 import secrets
 import signal
 import subprocess
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -26,6 +26,8 @@ from sunk.local.cluster import Cluster
 from sunk.local.spec import Spec, plain
 
 API_PREFIX = "test-api-"
+UNIT = Path(__file__).parent / "unit"
+THREE_NODES = "three nodes"
 
 # How long an example takes says more about the machine than about the code; what must be quick is measured in bench/.
 hypothesis.settings.register_profile("sunk", deadline=None)
@@ -38,6 +40,22 @@ asyncio.set_event_loop(None)
 
 # A run in the background is begun with interrupts ignored, and all that it starts would ignore them too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, None, None]:
+    """Deal the tests to the processes of a run: a module at a time, and all that needs the three nodes to one.
+
+    What takes long comes first, so that no process is left with it at the end; within that the order stays random.
+    """
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(THREE_NODES if _needs_nodes(item) else str(item.path)))
+    yield
+    items.sort(key=lambda item: (not _needs_nodes(item), item.path.is_relative_to(UNIT)))
+
+
+def _needs_nodes(item: pytest.Item) -> bool:
+    return isinstance(item, pytest.Function) and "cluster" in item.fixturenames
 
 
 class Kube(msgspec.Struct, frozen=True):

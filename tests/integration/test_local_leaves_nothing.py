@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -72,12 +73,11 @@ def test_up_clears_the_remains_of_an_earlier_one(name: str) -> None:
     assert clusters.healthy(again)
 
 
-def test_two_clusters_run_side_by_side_and_end_apart(name: str) -> None:
-    other = f"{name}-b"
+def test_two_clusters_start_at_once_run_side_by_side_and_end_apart(name: str) -> None:
+    other, parts = f"{name}-b", stock.fill(images=False)
     try:
-        first, second = (
-            clusters.up(Spec(name=each, nodes=()), stock=stock.fill(images=False)) for each in (name, other)
-        )
+        with ThreadPoolExecutor() as pool:
+            first, second = pool.map(lambda each: clusters.up(Spec(name=each, nodes=()), stock=parts), (name, other))
         assert first.network.block != second.network.block
         clusters.down(name)
         assert clusters.healthy(second)

@@ -41,7 +41,7 @@ def entry(kind: str, build: Callable[[Path], None], *, key: str, needs: int = GI
     """Give the folder of this kind and key, building it first where it is missing or damaged."""
     folder = paths.cache() / f"{kind}-{key}"
     if not intact(folder):
-        with _locked(folder.name):
+        with locked(folder.name):
             if not intact(folder):
                 discard(folder)
                 require_space(paths.cache(), needs=needs)
@@ -102,7 +102,8 @@ def _sizes(folder: Path) -> Iterator[tuple[str, int]]:
 
 
 @contextmanager
-def _locked(name: str) -> Iterator[None]:
+def locked(name: str) -> Iterator[None]:
+    """Do something alone among all processes of this machine that name it so."""
     folder = paths.cache()
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / f".{name}.lock").open("w") as lock:

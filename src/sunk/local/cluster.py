@@ -8,15 +8,16 @@ import os
 import shutil
 import ssl
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from pathlib import Path
 from urllib.request import urlopen
 
 import msgspec
 
-from sunk.local import cgroups, network as networks, node as nodes, paths, pki, seed
+from sunk.local import cache, cgroups, network as networks, node as nodes, paths, pki, seed
 from sunk.local.control import ControlPlane
 from sunk.local.network import API_PORT, Network
 from sunk.local.node import Machine
@@ -123,18 +124,27 @@ def up(spec: Spec, *, stock: Stock, subnet: str | None = None) -> Cluster:
     if exists(spec.name):
         with step(f"Clear the remains of an earlier {spec.name}"):
             remove(spec.name)
-    plan = Network(cluster=spec.name, block=networks.choose_block(subnet))
-    cluster = Cluster(spec=spec, network=plan, images=stock.images)
-    try:
-        _write(cluster)
+    with cache.locked("networks"):  # a block is free until somebody is connected to it
+        plan = Network(cluster=spec.name, block=networks.choose_block(subnet))
+        cluster = Cluster(spec=spec, network=plan, images=stock.images)
+        with _whole_or_nothing(spec.name):
+            _write(cluster)
+            networks.connect(plan)
+    with _whole_or_nothing(spec.name):
         _start(cluster, stock=stock)
-    except BaseException:
-        with step("Take back what was started"):
-            remove(spec.name)
-        raise
     cluster = msgspec.structs.replace(cluster, complete=True)
     _write(cluster)
     return cluster
+
+
+@contextmanager
+def _whole_or_nothing(name: str) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        with step("Take back what was started"):
+            remove(name)
+        raise
 
 
 def down(name: str) -> None:
@@ -201,7 +211,6 @@ def _start(cluster: Cluster, *, stock: Stock) -> None:
 
 
 def _start_api(cluster: Cluster, *, parts: Parts) -> None:
-    networks.connect(cluster.network)
     cgroups.create(cluster.name, nodes=cluster.spec.node_names)
     known = pki.identities(cluster.spec.node_names)
     pki.make(cluster.folder / "pki", network=cluster.network, known=known)
