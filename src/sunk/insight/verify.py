@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from sunk.slurm.mirror import Mirror
 
 BROKEN = 1
+UNJUDGED = 3
+"""Between wrong usage (2) and the rest: no law was seen to be broken, and one side could not be seen."""
 _NO_NODES = (
     "Nodes are not looked at, for this account may not read them: what they carry and show (laws 2 and 5) is not judged. "
     "Run this also from where Nodes may be read."
@@ -55,7 +57,7 @@ def verify(  # noqa: PLR0913 - one argument an option
 
     The laws are those of docs/concepts/laws.md: no Pod deleted under a job, no drain of ours without a cause, no Node in
     two NodeSets, and so on. What takes a moment to travel from one side to the other is given that moment. Only reads.
-    Ends with code 1 if a law was broken.
+    Ends with code 1 if a law was broken, and with 3 if none was but Slurm did not answer in the end.
 
     Where libslurm and a Slurm are in reach both sides are watched, elsewhere that of Kubernetes alone:
 
@@ -64,7 +66,7 @@ def verify(  # noqa: PLR0913 - one argument an option
       sunk verify --for 300 --json
     """  # noqa: D301 - click's mark for a paragraph that is not wrapped
 
-    async def watch(client: "Client", where: str) -> bool:
+    async def watch(client: "Client", where: str) -> int:
         from sunk.insight.watching import Watching
 
         async with AsyncExitStack() as stack:
@@ -75,14 +77,17 @@ def verify(  # noqa: PLR0913 - one argument an option
             return await _watch(watching, seconds=seconds, as_json=as_json)
 
     try:
-        broken = asked(watch, kubeconfig=kubeconfig, context=context, namespace=namespace)
+        code = asked(watch, kubeconfig=kubeconfig, context=context, namespace=namespace)
     except KeyboardInterrupt:
         return
-    sys.exit(BROKEN if broken else 0)
+    sys.exit(code)
 
 
-async def _watch(watching: "Watching", *, seconds: float | None, as_json: bool) -> bool:
-    """Tell of each broken law, and in the end of how many there were. Ctrl-C is an end like any other."""
+async def _watch(watching: "Watching", *, seconds: float | None, as_json: bool) -> int:
+    """Tell of each broken law, and in the end of how many there were. Ctrl-C is an end like any other.
+
+    Gives the code to end with.
+    """
     import asyncio
     from contextlib import aclosing
 
@@ -96,7 +101,14 @@ async def _watch(watching: "Watching", *, seconds: float | None, as_json: bool) 
         except (TimeoutError, asyncio.CancelledError):
             pass
     _sum_up(watching, broken, seconds=asyncio.get_running_loop().time() - began)
-    return bool(broken)
+    return ending(broken=broken, lost=watching.lost_slurm)
+
+
+def ending(*, broken: int, lost: str) -> int:
+    """The code to end with; `lost` is why nothing can be said about Slurm, if so."""
+    if broken:
+        return BROKEN
+    return UNJUDGED if lost else 0
 
 
 async def _mirror(stack: AsyncExitStack) -> "Mirror | None":

@@ -100,7 +100,7 @@ class Watching:
         """Whether Nodes may be read: the syncer's account may not, nor many a person's."""
         if self._sees_nodes is None:
             try:
-                await self._client.list(NODES, EVERYWHERE)
+                await anext(self._client.pages(NODES, EVERYWHERE, limit=1))
             except Forbidden:
                 self._sees_nodes = False
             else:
