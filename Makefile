@@ -2,7 +2,7 @@
 
 SUNK := .venv/bin/sunk
 # Most tests wait most of the time: three processes keep two cores busy. How tests are dealt to them: tests/conftest.py.
-PYTEST := .venv/bin/python -m pytest --numprocesses 3 --dist loadgroup --no-loadscope-reorder
+PYTEST := .venv/bin/python -m pytest --numprocesses 3 --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help setup up down test test-all lint format generate bench lock clean

@@ -9,13 +9,15 @@ import os
 import secrets
 import signal
 import subprocess
-from collections.abc import AsyncIterator, Generator, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import hypothesis
 import msgspec
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 from sunk.kube import access
 from sunk.kube.client import Client
@@ -26,8 +28,7 @@ from sunk.local.cluster import Cluster
 from sunk.local.spec import Spec, plain
 
 API_PREFIX = "test-api-"
-UNIT = Path(__file__).parent / "unit"
-THREE_NODES = "three nodes"
+E2E, UNIT = "tests/e2e/", "tests/unit/"
 
 # How long an example takes says more about the machine than about the code; what must be quick is measured in bench/.
 hypothesis.settings.register_profile("sunk", deadline=None)
@@ -42,20 +43,21 @@ asyncio.set_event_loop(None)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, None, None]:
-    """Deal the tests to the processes of a run: a module at a time, and all that needs the three nodes to one.
+class InTurns(LoadScopeScheduling):  # type: ignore[misc] # it has no types
+    """Deal tests to the processes of a run: a module at a time, and all that runs on the three nodes to one."""
 
-    What takes long comes first, so that no process is left with it at the end; within that the order stays random.
-    """
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(THREE_NODES if _needs_nodes(item) else str(item.path)))
-    yield
-    items.sort(key=lambda item: (not _needs_nodes(item), item.path.is_relative_to(UNIT)))
+    def _split_scope(self, nodeid: str) -> str:
+        return E2E if nodeid.startswith(E2E) else nodeid.partition("::")[0]
 
 
-def _needs_nodes(item: pytest.Item) -> bool:
-    return isinstance(item, pytest.Function) and "cluster" in item.fixturenames
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> InTurns:
+    return InTurns(config, log)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes long comes first, so that no process is left with it at the end; else the order stays random."""
+    items.sort(key=lambda item: (not item.nodeid.startswith(E2E), item.nodeid.startswith(UNIT)))
 
 
 class Kube(msgspec.Struct, frozen=True):

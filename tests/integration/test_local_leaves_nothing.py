@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.footprint import take
+from tests.waiting import eventually
 
 from sunk.local import cgroups, cluster as clusters, stock
 from sunk.local.spec import Spec, plain
@@ -46,14 +47,15 @@ def test_down_leaves_nothing_after_every_process_was_killed(name: str) -> None:
     assert take(name) == before
 
 
-@pytest.mark.parametrize("moment", [0.4, 1.0, 2.0, 4.0])
+@pytest.mark.parametrize("moment", [0.1, 0.4, 1.0, 2.0, 4.0])
 def test_down_leaves_nothing_of_an_up_that_was_killed_halfway(name: str, moment: float) -> None:
     before = take(name)
     started = subprocess.Popen([SUNK, "local", "up", "--name", name, "--nodes", "2"], stderr=subprocess.DEVNULL)
+    eventually(lambda: clusters.exists(name), seconds=240)  # images may have to be built first
     time.sleep(moment)
     started.kill()
     started.wait()
-    subprocess.run([SUNK, "local", "down", "--name", name], check=moment > 1, stderr=subprocess.DEVNULL)
+    subprocess.run([SUNK, "local", "down", "--name", name], check=True, stderr=subprocess.DEVNULL)
     assert take(name) == before
 
 

@@ -12,7 +12,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -53,7 +53,11 @@ def entry(kind: str, build: Callable[[Path], None], *, key: str, needs: int = GI
 
 def _forget_oldest(kin: Iterable[Path]) -> None:
     """Of entries that differ only in their inputs keep the last used: every change of a source makes another."""
-    for old in sorted(kin, key=lambda each: each.stat().st_mtime, reverse=True)[KEPT:]:
+    used: list[tuple[float, Path]] = []
+    for each in kin:
+        with suppress(FileNotFoundError):  # somebody else has forgotten it just now
+            used.append((each.stat().st_mtime, each))
+    for _, old in sorted(used, reverse=True)[KEPT:]:
         discard(old)
 
 

@@ -13,7 +13,7 @@ Everything is found again by name (namespaces, and an alias on the link), so `do
 
 import ipaddress
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 
@@ -193,9 +193,18 @@ def remove(cluster: str) -> None:
     """Remove every namespace and link of a cluster, whatever state they are in."""
     # The link first: with its namespace it would vanish too, but at a moment of the kernel's own choosing.
     for name in links(cluster):
-        run(["ip", "link", "delete", name])
+        _delete("link", name, among=links, cluster=cluster)
     for name in namespaces(cluster):
-        run(["ip", "netns", "delete", name])
+        _delete("netns", name, among=namespaces, cluster=cluster)
+
+
+def _delete(kind: str, name: str, *, among: Callable[[str], list[str]], cluster: str) -> None:
+    """Delete what may go at the same moment, by somebody else's hand or with what it hangs on."""
+    try:
+        run(["ip", kind, "delete", name])
+    except Refusal:
+        if name in among(cluster):
+            raise
 
 
 def namespaces(cluster: str) -> list[str]:

@@ -84,12 +84,14 @@ def _owned() -> Iterator[Path]:
     """Give a cluster's folder, locked, and remove all that the cluster has become when the block ends."""
     folders().mkdir(parents=True, exist_ok=True)
     # One at a time: a folder that is not locked yet looks like one without an owner.
-    with _locked(folders() / ".lock", wait=True):
-        clear_abandoned()
+    with _locked(folders() / ".lock"):
+        _clear_abandoned()
         folder = folders() / f"slurm-{secrets.token_hex(3)}"
         folder.mkdir()
-        owner = _locked(folder / OWNER, wait=True)
+        owner = _locked(folder / OWNER)
     with owner:
+        owner.write(f"{os.getpid()}\n")
+        owner.flush()
         try:
             yield folder
         finally:
@@ -98,12 +100,21 @@ def _owned() -> Iterator[Path]:
 
 def clear_abandoned() -> None:
     """Remove clusters whose owners were killed."""
+    folders().mkdir(parents=True, exist_ok=True)
+    with _locked(folders() / ".lock"):
+        _clear_abandoned()
+
+
+def _clear_abandoned() -> None:
     for folder in folders().glob("slurm-*"):
         try:
-            with _locked(folder / OWNER, wait=False):
+            with _unowned(folder):
                 remove(folder)
         except BlockingIOError:
             continue
+        except FileNotFoundError:  # the last thing that goes before the folder itself
+            with suppress(OSError):
+                folder.rmdir()
 
 
 def remove(folder: Path) -> None:
@@ -113,11 +124,21 @@ def remove(folder: Path) -> None:
     _await_end(folder.name)
     networks.remove(folder.name)
     cgroups.remove(folder.name)
-    shutil.rmtree(folder, ignore_errors=True)
+    _remove_tree(folder)
     if folder.exists():
         raise Refusal(
             f"{folder} cannot be removed whole. Look at what is mounted below it or held open, then remove it."
         )
+
+
+def _remove_tree(folder: Path) -> None:
+    """Remove the mark of the owner last: whoever finds a folder with a mark takes the rest for a cluster."""
+    for each in folder.glob("*"):
+        if each.is_dir() and not each.is_symlink():
+            shutil.rmtree(each, ignore_errors=True)
+        elif each.name != OWNER:
+            each.unlink(missing_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _kill_boxes(folder: Path) -> None:
@@ -154,11 +175,18 @@ def _belongs(file: Path, name: str) -> bool:
         return False
 
 
-def _locked(path: Path, *, wait: bool) -> IO[str]:
+def _locked(path: Path) -> IO[str]:
     """Open and lock; the lock lasts until the file is closed."""
     file = path.open("w")
+    fcntl.flock(file, fcntl.LOCK_EX)
+    return file
+
+
+def _unowned(folder: Path) -> IO[str]:
+    """The mark of a cluster's owner, locked; BlockingIOError if the owner lives."""
+    file = (folder / OWNER).open("r+")
     try:
-        fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BaseException:
         file.close()
         raise

@@ -8,6 +8,7 @@ that very moment, or later. So both get on with their work, however little at a 
 import subprocess
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -16,6 +17,7 @@ from typing import Any, Final
 
 from msgspec import json
 from tests.conftest import Kubectl
+from tests.waiting import eventually
 
 from sunk.local.cluster import Cluster
 
@@ -39,6 +41,7 @@ class Unrest:
         self.deeds: list[str] = [f"killing begins, seed {seed}"]
         self.trouble = ""
         self._spared: str | None = None
+        self._struck: Counter[str] = Counter()
 
     def begin(self) -> None:
         self._thread.start()
@@ -50,7 +53,9 @@ class Unrest:
 
     @contextmanager
     def sparing(self, name: str) -> Iterator[None]:
-        """Leave one of them in peace for a while; the other is killed on."""
+        """Kill one of them once more, and then leave it in peace for a while; the other is killed on."""
+        before = self._struck[name]
+        eventually(lambda: bool(self.trouble) or self._struck[name] > before, seconds=BACK)
         self._spared = name
         try:
             yield
@@ -78,6 +83,7 @@ class Unrest:
         delete = delete or found is None or bool(found["restartCount"])
         if delete:
             self._delete(pod)
+        self._struck[name] += 1
         self._await(name, since=since, gone=pod["metadata"]["name"] if delete else "")
 
     def _pod(self, deployment: str) -> dict[str, Any] | None:

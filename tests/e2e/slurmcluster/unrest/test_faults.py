@@ -102,7 +102,8 @@ def test_a_node_that_is_gone_leaves_and_joins_when_it_is_back(slurm: Release, cl
     before = uid_of(slurm, name)
     slurm.kubectl("delete", "node", node)
     try:
-        # How long it is gone counts from when its operator has missed it, and anew for every other operator.
+        # How long it is gone counts from when its operator has missed it, and anew for every other operator: whoever
+        # follows the one that is killed now has to live for as long.
         with unrest.sparing("sunk-controller-manager"):
             in_time(lambda: name not in members(slurm))
         assert uid_of(slurm, name) == ""
