@@ -176,6 +176,14 @@ class Mirror:
         self._leaving = {name: until for name, until in self._leaving.items() if until > now}
         self._leaving |= dict.fromkeys(nodes, now + within)
 
+    def doubt(self) -> None:
+        """Believe no «no change» at the next read, and read soon.
+
+        slurmctld (24.11) does not take the deletion of its very last nodes for a change.
+        """
+        self._want_whole = True
+        self._wanted.set()
+
     def accept(self) -> None:
         """Hear from somebody who knows that what looked suspicious is true."""
         for watch in (self._lost_nodes, self._lost_jobs, self._job_numbers):

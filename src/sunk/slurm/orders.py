@@ -111,7 +111,11 @@ class Orders:
         found = sorted(set(names) & set(await self._states()))
         if self._mirror:
             self._mirror.expect_gone(found)
-        why = await self._delete(found)
+        try:
+            why = await self._delete(found)
+        finally:
+            if self._mirror:
+                self._mirror.doubt()
         return Outcome(done=_sorted(set(names) - set(why)), refused=_sorted(why), why=why)
 
     async def _delete(self, names: list[str]) -> dict[str, str]:

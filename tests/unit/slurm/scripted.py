@@ -68,6 +68,10 @@ class Server:
             if self._tables[table].pop(key, None) is not None:
                 self._changed[table] = self.clock
 
+    def drop_in_silence(self, name: str) -> None:
+        """As slurmctld does with its very last nodes."""
+        del self._tables["nodes"][name]
+
     def drop_reservation(self, name: str) -> None:
         del self._tables["reservations"][name]
         self._changed["reservations"] = self.clock

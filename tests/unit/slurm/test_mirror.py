@@ -135,6 +135,20 @@ async def test_a_clock_that_is_back_by_no_more_than_has_passed_hides_a_change_fo
             assert view(mirror) == server.now
 
 
+async def test_a_change_that_slurm_does_not_own_up_to_is_seen_by_who_doubts() -> None:
+    server = Server(node("a"))
+    mirror = Mirror(server)
+    async with mirror.running():
+        await mirror.read_after()
+        await asyncio.sleep(3)
+        server.drop_in_silence("a")
+        await mirror.read_after()
+        assert "a" in mirror.nodes
+        mirror.doubt()
+        await mirror.read_after()
+        assert "a" not in mirror.nodes
+
+
 async def test_reservations_are_told_when_they_come_and_go_and_are_otherwise_no_change() -> None:
     server = Server(node("a"))
     mirror = Mirror(server)
