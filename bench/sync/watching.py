@@ -20,9 +20,9 @@ class Watching:
         self._told: dict[str, float] = {}
         self._news = asyncio.Event()
 
-    async def when(self, name: str) -> float:
-        """Wait until its condition is True, and give the moment when it became so."""
-        while name not in self._told:
+    async def when(self, name: str, *, after: float) -> float:
+        """Wait until its condition is True, and give the moment when it became so. That of an earlier time is none."""
+        while self._told.get(name, 0) < after:
             self._news.clear()
             await self._news.wait()
         return self._told[name]

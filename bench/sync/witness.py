@@ -19,7 +19,6 @@ from sunk.slurm.wire import Change, Wire
 
 PATIENCE = 120.0
 UPDATE_NODES = 3002
-METRICS = "http://127.0.0.1:8080/metrics"
 WRITES = ("create", "update", "patch", "delete")
 
 
@@ -72,9 +71,9 @@ def marked(wire: Wire) -> int:
     return sum('"k8s"' in row.extra for row in wire.table("nodes", 0).rows)
 
 
-def writes(_: Wire) -> float:
+def writes(_: Wire, *, host: str) -> float:
     """How often the syncer has written to Kubernetes, by its own count; renewals of its lease are none."""
-    with urllib.request.urlopen(METRICS, timeout=10) as answer:
+    with urllib.request.urlopen(f"http://{host}:8080/metrics", timeout=10) as answer:
         lines = answer.read().decode().splitlines()
     told = [line for line in lines if line.startswith("sunk_kube_requests_total") and 'resource="leases"' not in line]
     changing = [line for line in told if any(f'verb="{verb}"' in line for verb in WRITES)]
