@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from urllib.request import urlopen
@@ -252,8 +253,9 @@ def _start_nodes(cluster: Cluster, *, parts: Parts) -> None:
         start(nodes.containerd(machine, mounts=anchors[machine.name]), home=home)
     for machine in cluster.machines:
         mounts = anchors[machine.name]
-        what = f"containerd of {machine.name}"
-        wait(machine.containerd_socket.exists, what=what, home=home, timeout=NODE_PATIENCE)
+        log = home.log(f"{machine.name}-containerd")
+        ready = partial(nodes.containerd_serves, machine, log=log)
+        wait(ready, what=f"containerd of {machine.name}", home=home, timeout=NODE_PATIENCE)
         start(nodes.kubelet(machine, parts=parts, mounts=mounts), home=home)
         start(nodes.proxy(machine, parts=parts, mounts=mounts), home=home)
     start(_agent(cluster), home=home)

@@ -17,6 +17,8 @@ from sunk.local.parts import Parts
 from sunk.local.process import Daemon
 from sunk.local.spec import Node
 
+CONTAINERD_SERVES = "Start streaming server"
+"""What containerd says last before it takes calls of a kubelet."""
 OWN_FOLDERS = ("/var/lib/kubelet", "/var/log/pods", "/var/log/containers", "/run/containerd", "/run/runc")
 MOST_PODS = 110
 CNI_PLUGINS = "/usr/lib/cni"
@@ -152,6 +154,11 @@ def proxy(machine: Machine, *, parts: Parts, mounts: int) -> Daemon:
     return _daemon(machine, "proxy", command=(str(parts.kubernetes), "kube-proxy", *flags), mounts=mounts)
 
 
+def containerd_serves(machine: Machine, *, log: Path) -> bool:
+    """Whether a kubelet may start: one that comes between the socket and what it leads to ends at once."""
+    return machine.containerd_socket.exists() and CONTAINERD_SERVES in log.read_text(errors="replace")
+
+
 def _daemon(machine: Machine, part: str, *, command: tuple[str, ...], mounts: int) -> Daemon:
     return Daemon(name=f"{machine.name}-{part}", command=command, network=machine.namespace, mounts=mounts)
 
@@ -199,4 +206,6 @@ def _kubelet(machine: Machine) -> dict[str, object]:
         "maxPods": MOST_PODS,
         "registerWithTaints": [msgspec.to_builtins(taint) for taint in machine.node.taints],
         "resolvConf": str(machine.folder / "resolv.conf"),
+        # As it is with control groups v1: a job that takes too much dies, and not the container with all jobs of a node.
+        "singleProcessOOMKill": True,
     }

@@ -23,7 +23,7 @@ SINCE = "2026-01-01T00:00:00Z"
 def sunk(*arguments: str, kubeconfig: Path, **env: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [PROGRAM, "status", *arguments, "--kubeconfig", str(kubeconfig)],
-        env=os.environ | env,
+        env=os.environ | {"COLUMNS": "160"} | env,  # where lines are wrapped is not for the machine to say
         capture_output=True,
         text=True,
         check=False,
