@@ -133,6 +133,10 @@ async def test_a_connection_that_falls_silent_in_a_flood_is_noticed(kube: Kube) 
 async def gateway(found: Access) -> AsyncIterator[Access]:
     """Lay a way to the API server through one of those gateways that answer 426 to HTTP/1.0."""
     goal, tasks = urlsplit(found.server), asyncio.TaskGroup()
+    serving: list[asyncio.Task[None]] = []
+
+    def begin(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        serving.append(tasks.create_task(serve(reader, writer), name="serve"))
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with closing(writer), suppress(OSError, asyncio.IncompleteReadError):
@@ -148,12 +152,14 @@ async def gateway(found: Access) -> AsyncIterator[Access]:
                     await writer.drain()
 
     async with tasks:
-        server = await asyncio.start_server(lambda *ends: tasks.create_task(serve(*ends), name="serve"), "127.0.0.1", 0)
+        server = await asyncio.start_server(begin, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         try:
             yield replace(found, server=f"http://127.0.0.1:{port}", tls=None)
         finally:
             server.close()
+            for one in serving:  # the API server has nothing more to say to them for a minute
+                one.cancel()
 
 
 async def test_a_gateway_that_refuses_old_http_is_spoken_to_in_the_new_one(
