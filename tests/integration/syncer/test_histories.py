@@ -73,7 +73,6 @@ BUDGET = settings(
 )
 
 
-@pytest.mark.full  # a history waits for what slurmctld does in its own time: three take half a minute to more than one
 @given(history=histories(least=8, most=14))
 @settings(BUDGET, max_examples=3, derandomize=True)
 async def test_a_random_history_breaks_no_law_and_ends_as_the_rules_say(shared: World, history: list[Act]) -> None:
