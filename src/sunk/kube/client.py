@@ -17,6 +17,7 @@ import aiohttp
 from msgspec import Raw, Struct, ValidationError, field, json
 from yarl import URL
 
+from sunk.kube import wire
 from sunk.kube.access import Access
 from sunk.kube.credentials import AccessError
 from sunk.kube.errors import ApiError, Gone, Unreachable, Unreadable, refusal
@@ -261,7 +262,8 @@ class Client:
         """
         limit = aiohttp.ClientTimeout(total=None, sock_connect=self._session.timeout.total)
         async with self._send("GET", path, query, timeout=limit, watch=True) as reply:
-            stream = Stream(reply.content, self._sockets.under(reply.connection and reply.connection.transport))
+            connection = self._sockets.under(reply.connection and reply.connection.transport)
+            stream = Stream(wire.body(reply), connection)
             try:
                 yield stream
             finally:

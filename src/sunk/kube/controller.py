@@ -163,6 +163,9 @@ class Controller(Generic[K]):
     def _listener(self, source: Source[R, K]) -> Callable[[Key, R | None, R | None], None]:
         store, keys, add = source.store, source.keys, self._queue.add
 
+        def listen_to_itself(key: Any, *_: object) -> None:
+            add(key, priority=Priority.FRESH if store.synced else Priority.LATER)
+
         def listen(_: Key, before: R | None, after: R | None) -> None:
             priority = Priority.FRESH if store.synced else Priority.LATER
             old = () if before is None else keys(before)
@@ -170,7 +173,7 @@ class Controller(Generic[K]):
             for key in dict.fromkeys((*old, *new)):
                 add(key, priority=priority)
 
-        return listen
+        return listen_to_itself if keys is itself else listen
 
     async def _walk_for_ever(self, known: Iterable[tuple[Source[Any, K], Sequence[Any]]]) -> None:
         """Look at what the stores held before we listened, and at all they hold at every resync."""
@@ -186,13 +189,15 @@ class Controller(Generic[K]):
 
     async def _work(self) -> None:
         clock = asyncio.get_running_loop().time
-        began, allowance = clock(), Allowance()
+        end, allowance = clock() + _SLICE, Allowance()
         while True:
-            if clock() - began > _SLICE:
-                if self._queue.ready:  # where nothing is, the wait for it lets others run anyway
-                    await asyncio.sleep(0)  # a reconcile with nothing to await would otherwise keep the loop to itself
-                began = clock()
+            paused = not self._queue.ready  # the wait for a key lets others run
+            if not paused and clock() > end:
+                await asyncio.sleep(0)  # a reconcile with nothing to await would otherwise keep the loop to itself
+                paused = True
             key = await self._queue.get()
+            if paused:
+                end = clock() + _SLICE
             try:
                 await self._look_at(key, allowance)
             finally:
@@ -200,7 +205,7 @@ class Controller(Generic[K]):
 
     async def _look_at(self, key: K, allowance: Allowance) -> None:
         try:
-            requeue = await allowance.within(self._effort.patience, self._on_certain_ground(key))
+            requeue = await allowance.within(self._effort.patience, self._look(key))
         except Expired:
             self._late += 1
             self._failed(key, _Late(f"not done after {self._effort.patience:.0f} s, and cancelled"))
@@ -212,10 +217,15 @@ class Controller(Generic[K]):
             if requeue is not None:
                 self._queue.add_after(key, delay=requeue.after)
 
+    def _look(self, key: K) -> Awaitable[Requeue | None]:
+        for source in self._sources:
+            if source.store.doubtful:
+                return self._on_certain_ground(key)
+        return self._reconcile(key)
+
     async def _on_certain_ground(self, key: K) -> Requeue | None:
         for source in self._sources:
-            if source.store.doubts:
-                await source.store.certain()
+            await source.store.certain()
         return await self._reconcile(key)
 
     def _failed(self, key: K, error: Exception) -> None:

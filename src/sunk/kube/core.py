@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Final
 
-from msgspec import Struct, field
+from msgspec import Struct, field, msgpack
 from msgspec.structs import force_setattr
 
 from sunk.kube.resource import Record, Resource
@@ -52,14 +52,9 @@ class Container(Struct, frozen=True, gc=False, rename="camel"):
     """Of an init container: `Always` makes it a sidecar."""
 
 
+_encode: Final = msgpack.Encoder().encode
 _containers: Final[Shared[tuple[Container, ...]]] = Shared()
 _tolerations: Final[Shared[tuple[Toleration, ...]]] = Shared()
-
-
-def _content(one: Container) -> tuple[object, ...]:
-    """All that a container says, fit to be looked up: its requests are a dict, which is not."""
-    requests = one.resources.requests
-    return one.name, one.image, one.restart_policy, tuple(requests.items()) if requests else requests is None
 
 
 class PodSpec(Struct, frozen=True, gc=False, rename="camel"):
@@ -74,8 +69,8 @@ class PodSpec(Struct, frozen=True, gc=False, rename="camel"):
     """Of the Pod as a whole; for CPU, memory and huge pages they go before those of its containers."""
 
     def __post_init__(self) -> None:
-        containers = _containers.one(self.containers, key=tuple(map(_content, self.containers)))
-        force_setattr(self, "containers", containers)
+        # Encoded, because requests are a dict, which cannot be looked up.
+        force_setattr(self, "containers", _containers.one(self.containers, key=_encode(self.containers)))
         force_setattr(self, "tolerations", _tolerations.one(self.tolerations, key=self.tolerations))
 
 

@@ -8,6 +8,7 @@ from sunk.kube.errors import ApiError, Status, Unreadable, from_status
 from sunk.kube.resource import R, Record
 
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
+_MANAGED: Final = b',"managedFields":['
 
 
 class Lines:
@@ -25,6 +26,20 @@ class Lines:
         whole = b"".join((*self._open, chunk[:end]))
         self._open = [chunk[end:]] if end < len(chunk) else []
         return whole
+
+
+def lean(lines: bytes) -> bytes:
+    """Leave out who manages which fields. Nobody reads it, and a third of a Pod is dearer to step over than to cut out.
+
+    What looks like its beginning is one: quotes within a text are escaped. What looks like its end may stand in a text
+    of it. Then what is left is no JSON, since its quotes no more stand in pairs: decode all of it instead.
+    """
+    view, parts, kept, begin = memoryview(lines), [], 0, lines.find(_MANAGED)
+    while begin >= 0:
+        parts.append(view[kept:begin])
+        kept = lines.find(b"]", begin) + 1 or len(lines)
+        begin = lines.find(_MANAGED, lines.find(b"\n", kept))
+    return b"".join((*parts, view[kept:])) if parts else lines
 
 
 class Frame(Struct):

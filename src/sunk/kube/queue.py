@@ -9,9 +9,9 @@ earliest time win. This includes the wish to look at once, which swallows a late
 when to look again. A key in work that is wished for again is handed out once more when that work is done. Fresh keys
 go before the others, except for one turn in `FAIRNESS`, so that nothing waits for ever.
 
-One sleeping worker is called at a time, the last that fell asleep; who takes a key calls the next if there is
-more. So a burst that a single worker gets through before anybody else could start wakes hardly anybody else, and what
-runs is what ran a moment ago and lies in the processor's caches.
+One sleeping worker is called at a time, the last that fell asleep. Who takes a key has the next called when the loop
+runs again, if there is more by then. So a burst that a single worker gets through without a pause wakes nobody else,
+and what runs is what ran a moment ago and lies in the processor's caches.
 
 Waiting keys lie in ordered dicts, delayed ones in a heap with one timer of the loop for its first entry. An entry that
 was overtaken stays in the heap until it comes up; when such entries are the majority, the heap is built anew.
@@ -105,11 +105,12 @@ class Queue(Generic[K]):
         self._adds += 1
         if self._due:
             self._due.pop(key, None)
+        now = asyncio.get_running_loop().time()
         if key in self._working:
-            asked, since = self._again.get(key) or (priority, _now())
+            asked, since = self._again.get(key) or (priority, now)
             self._again[key] = max(priority, asked), since
         else:
-            self._make_ready(key, priority, since=_now())
+            self._make_ready(key, priority, since=now)
 
     def add_after(self, key: K, *, delay: float) -> None:
         """Want a look in a while; an earlier wish stands."""
@@ -138,7 +139,8 @@ class Queue(Generic[K]):
 
     def forget(self, key: K) -> None:
         """Let the next failure of the key be the first one again."""
-        self._failures.pop(key, None)
+        if self._failures:
+            self._failures.pop(key, None)
 
     # Work
 
@@ -147,12 +149,13 @@ class Queue(Generic[K]):
         while self._closed or not self.ready:
             await self._sleep()
         key, since = self._pop()
-        now = _now()
+        loop = asyncio.get_running_loop()
+        self._working[key] = now = loop.time()
         self._taken += 1
         self._waited += now - since
-        self._working[key] = now
-        if self.ready:
-            self._wake()
+        if self._getters and not self._called and self.ready:
+            self._called = True
+            loop.call_soon(self._call_next)
         return key
 
     @property
@@ -163,7 +166,7 @@ class Queue(Generic[K]):
 
     def done(self, key: K) -> None:
         self._finished += 1
-        self._worked += _now() - self._working.pop(key)
+        self._worked += asyncio.get_running_loop().time() - self._working.pop(key)
         again = self._again.pop(key, None) if self._again else None
         if again is not None and not self._closed:
             priority, since = again
@@ -212,7 +215,8 @@ class Queue(Generic[K]):
             return
         if key not in later:
             self._ready[priority][key] = since
-            self._wake()
+            if not self._called:
+                self._wake()
         elif priority is Priority.FRESH:
             fresh[key] = later.pop(key)
 
@@ -242,6 +246,12 @@ class Queue(Generic[K]):
             if not waiter.done():
                 waiter.set_result(None)
                 self._called = True
+
+    def _call_next(self) -> None:
+        """Call another worker, unless the one that took a key has got through all the others by now."""
+        self._called = False
+        if self.ready:
+            self._wake()
 
     def _set_timer(self) -> None:
         first = self._heap[0][0] if self._heap else None

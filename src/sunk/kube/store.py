@@ -129,6 +129,11 @@ class Store(Generic[R]):
             raise Stale(f"{self.name}: {found}, wanted within {within:.0f} s: catch up first, or try again later")
 
     @property
+    def doubtful(self) -> bool:
+        """Whether there is any such key; asked before every reconcile."""
+        return bool(self._doubts)
+
+    @property
     def doubts(self) -> tuple[Key, ...]:
         """Keys under which a write may or may not have happened."""
         return tuple(self._doubts)
@@ -168,14 +173,16 @@ class Store(Generic[R]):
             elif isinstance(event, Synced):
                 self.synced = True
         if passed is not None:
-            self._clear(passed)
+            if self._assumed or self._tombstones:
+                self._clear(passed)
             self._watched = passed
             self._vouch(passed)
 
     def _vouch(self, version: int) -> None:
         self.version = max(self.version, version)
         self._heard = _now()
-        self._wake()
+        if self._waiters:
+            self._wake()
 
     def _changed(self, record: R) -> None:
         key, version = record.key, number(record)
@@ -202,7 +209,7 @@ class Store(Generic[R]):
         if self._assumed:
             for key in [key for key, assumed in self._assumed.items() if assumed <= version]:
                 self._drop(key, self._records[key])
-        old = _now() - TOMBSTONE_LIFE if self._tombstones else 0.0
+        old = _now() - TOMBSTONE_LIFE
         while self._tombstones:
             stone = next(iter(self._tombstones.values()))
             if stone.since >= old and (stone.uid or stone.version > version):
@@ -296,8 +303,6 @@ class Store(Generic[R]):
         return stone is not None and (record.metadata.uid == stone.uid or number(record) <= stone.version)
 
     def _wake(self) -> None:
-        if not self._waiters:
-            return
         waiting = [each for each in self._waiters if not each[1].done()]
         for holds, waiter in waiting:
             if holds():

@@ -21,6 +21,8 @@ from typing import Final
 
 from aiohttp import StreamReader
 
+from sunk.kube.wire import Wire
+
 HOLD: Final = 0.020
 """Seconds for which a change may be held at most."""
 PAUSE: Final = 0.030
@@ -32,7 +34,7 @@ MUCH: Final = 1 << 16
 class Stream:
     """The content of an answer. Whoever opened it calls `let_go`, so that its connection may serve others again."""
 
-    def __init__(self, content: StreamReader, connection: socket.socket | None) -> None:
+    def __init__(self, content: StreamReader | Wire, connection: socket.socket | None) -> None:
         self._content = content
         self._connection = connection
         self._loop = asyncio.get_running_loop()
@@ -49,14 +51,17 @@ class Stream:
         busy, self._last = now - self._last < PAUSE, now
         if busy and size < MUCH and self._hold is None:
             self._mark(MUCH)
-            self._hold = self._loop.call_later(HOLD, self.let_go)
+            self._hold = self._loop.call_later(HOLD, self._over)
 
     def let_go(self) -> None:
         """Hold nothing back any more."""
         if self._hold is not None:
             self._hold.cancel()
-            self._hold = None
-            self._mark(1)
+            self._over()
+
+    def _over(self) -> None:
+        self._hold = None
+        self._mark(1)
 
     def _mark(self, size: int) -> None:
         """Wake us for so many bytes, or for the end. Where they lie there already, the kernel says so at once."""

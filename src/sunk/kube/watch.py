@@ -38,7 +38,7 @@ from msgspec import DecodeError, Raw, Struct, json
 from sunk.kube.allowance import Allowance
 from sunk.kube.client import EVERYWHERE, PAGE, Client, Scope
 from sunk.kube.errors import ApiError, Forbidden, Gone, KubeError, NotFound, TooManyRequests, Unreachable, Unreadable
-from sunk.kube.frames import Frame, Line, Lines, bare, ends_initial_list, error, frame
+from sunk.kube.frames import Frame, Line, Lines, bare, ends_initial_list, error, frame, lean
 from sunk.kube.resource import Key, R, Record, Resource
 from sunk.kube.stream import Stream
 from sunk.kube.view import Bookmark, Event, View
@@ -200,8 +200,7 @@ class Watch(Generic[R]):
             raise _NoStreamedList(refused.message) from refused
 
     async def _read(self, stream: Stream) -> bytes:
-        now = asyncio.get_running_loop().time()
-        limit = self._pace.silence if self.version else self._listed_by - now
+        limit = self._pace.silence if self.version else self._listed_by - asyncio.get_running_loop().time()
         try:
             return await self._allowance.within(limit, stream.readany())
         except TimeoutError:
@@ -225,7 +224,7 @@ class Watch(Generic[R]):
         if self._odd:
             return None
         try:
-            return self._line.decode_lines(lines)
+            return self._line.decode_lines(lean(lines))
         except DecodeError:
             return None
 

@@ -57,11 +57,17 @@ async def shared(stage: Stage) -> AsyncIterator[World]:
 
 
 async def played(world: World, history: list[Act]) -> None:
-    await world.restore()
-    for act in history:
-        await world.play(act)
-    await world.calm()
-    await world.judge()
+    if world.failure:
+        raise world.failure  # what a repetition finds in a world that went wrong would hide why it did
+    try:
+        await world.restore()
+        for act in history:
+            await world.play(act)
+        await world.calm()
+        await world.judge()
+    except Exception as error:
+        world.failure = error
+        raise
 
 
 BUDGET = settings(

@@ -353,6 +353,26 @@ async def test_many_quick_reconciles_do_not_keep_the_loop_to_themselves(world: W
     assert max(gaps) <= 8
 
 
+async def test_a_burst_after_a_pause_is_got_through_by_one_worker(world: World) -> None:
+    world.sync()
+    hands = list[str]()
+
+    async def note(_: Key) -> None:
+        task = asyncio.current_task()
+        hands.append(task.get_name() if task else "nobody")
+
+    world.answer = note
+    async with working(world, Effort(workers=3)):
+        for _ in range(2):
+            await asyncio.sleep(1)
+            hands.clear()
+            for number in range(5):
+                world.change(str(number))
+        await asyncio.sleep(1)
+    assert len(hands) == 5
+    assert len(set(hands)) == 1
+
+
 # Tasks
 
 

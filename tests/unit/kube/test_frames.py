@@ -1,5 +1,6 @@
 """A watch arrives in chunks that end anywhere; what comes out must not depend on where."""
 
+from contextlib import suppress
 from itertools import pairwise
 
 import pytest
@@ -8,7 +9,7 @@ from msgspec import DecodeError, Raw, json
 
 from sunk.kube import frames
 from sunk.kube.errors import ApiError, Gone, Unreadable
-from sunk.kube.frames import Line, Lines
+from sunk.kube.frames import Line, Lines, lean
 from sunk.kube.resource import Record
 
 LINE = st.binary(max_size=50).map(lambda line: line.replace(b"\n", b""))
@@ -46,6 +47,49 @@ def test_only_lines_of_the_usual_kind_are_decoded_together(odd: bytes) -> None:
     assert decoder.decode_lines(b"") == []
     with pytest.raises(DecodeError):
         decoder.decode_lines(usual + odd + b"\n")
+
+
+def line(name: str, *managed: str, after: str = "") -> bytes:
+    """A change whose managed fields have keys like these."""
+    fields = {"managedFields": [{"manager": "kubelet", "fieldsV1": {f"k:{key}": {}}} for key in managed]}
+    metadata = {"name": name} | (fields if managed else {}) | ({"uid": after} if after else {})
+    return json.encode({"type": "ADDED", "object": {"metadata": metadata}}) + b"\n"
+
+
+def test_who_manages_a_field_is_left_out_and_all_else_stays() -> None:
+    some = line("a", "x", "y") + line("b") + line("c", "z", after="1")
+    assert lean(some) == line("a") + line("b") + line("c", after="1")
+    assert lean(line("b")) == line("b")
+    assert lean(b"") == b""
+
+
+def test_a_text_that_speaks_of_managed_fields_stays() -> None:
+    text = ',"managedFields":['
+    some = line(text, "x") + line(text)
+    assert lean(some) == line(text) + line(text)
+
+
+@pytest.mark.parametrize("rest", ["", ",", "}", "}}}", '},"', ',"', '}}}\n{"type":"ADDED","object":{"metadata":{}}}'])
+def test_a_text_that_looks_like_the_end_of_managed_fields_is_never_taken_for_an_object(rest: str) -> None:
+    some = line("a", f'{{"name":"]{rest}"}}', f"]{rest}") + line("b", "x")
+    with pytest.raises(DecodeError):
+        json.Decoder(Line[Record]).decode_lines(lean(some))
+
+
+def test_managed_fields_without_an_end_are_no_objects_either() -> None:
+    some = (line("a", "x") + line("b", "x")).replace(b"]", b"")
+    with pytest.raises(DecodeError):
+        json.Decoder(Line[Record]).decode_lines(lean(some))
+
+
+@given(keys=st.lists(st.text(max_size=20), min_size=1), after=st.text(max_size=5))
+def test_whatever_stands_in_managed_fields_an_object_is_read_as_it_is_or_not_at_all(
+    keys: list[str], after: str
+) -> None:
+    decoder = json.Decoder(Line[Record])
+    some = line("a", *keys, after=after) + line("b", *keys)
+    with suppress(DecodeError):
+        assert decoder.decode_lines(lean(some)) == decoder.decode_lines(some)
 
 
 def test_a_bookmark_is_read_though_its_spec_is_null() -> None:

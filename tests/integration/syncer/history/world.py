@@ -72,6 +72,8 @@ class World:
         self._operates = True
         self._away: dict[Callable[[str, int], Awaitable[None]], float] = {}
         self.troubles: list[Exception] = []
+        self.failure: Exception | None = None
+        """By which a history has failed."""
 
     def duties(self) -> dict[str, Coroutine[Any, Any, object]]:
         found = {"slices": self._slices.run()} | self.slurmds.duties()
