@@ -72,6 +72,10 @@ class Node(msgspec.Struct, frozen=True):
     """For example `gpu:h100:8`; the type has to be among the cluster's `gpus`."""
     more: str = ""
     """Further words of a node line."""
+    dynamic: bool = True
+    """Whether it brings its line along, as in production; else slurm.conf has to have one for it."""
+    options: tuple[str, ...] = ()
+    """Further words for slurmd itself."""
 
     @property
     def line(self) -> str:

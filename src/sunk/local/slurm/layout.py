@@ -115,8 +115,9 @@ class Layout(msgspec.Struct, frozen=True):
 
     def node(self, node: Node) -> tuple[Box, tuple[str, ...]]:
         # By its full path, like the others: on reconfigure a Slurm daemon executes argv[0] anew.
-        command = ("/usr/sbin/slurmd", "-D", "-Z", "-N", node.name, "--conf-server", SERVER, "--conf", node.line)
-        return self._box(node.name), self._with_munge(*command)
+        command = ("/usr/sbin/slurmd", "-D", "-N", node.name, "--conf-server", SERVER)
+        introduced = ("-Z", "--conf", node.line) if node.dynamic else ()
+        return self._box(node.name), self._with_munge(*command, *introduced, *node.options)
 
     def accountant(self) -> tuple[Box, tuple[str, ...]]:
         return self._box(ACCOUNTING, etc="dbd"), self._with_munge("/usr/sbin/slurmdbd", "-D")

@@ -66,6 +66,7 @@ def test_a_kubelet_that_is_silent_for_six_minutes_costs_no_job_and_no_pod(slurm:
 
 
 def test_a_slurmd_that_is_killed_under_a_job_comes_back_beside_it(slurm: Release) -> None:
+    """M3: by s6, in the same container."""
     name, _ = exposed(slurm)
     before = uid_of(slurm, name)
     job = slurm.submit(LASTING, "-w", name)
