@@ -15,12 +15,17 @@ from msgspec import Struct
 from sunk.slurm.belief import Stale
 from sunk.slurm.records import Job, Node, Partition, Reservation, Table, Tables
 
+NOT_NOW: Final = -1
+"""Instead of a time: the table is not asked for, and comes as one that has not changed."""
 ROUNDING: Final = 2
 """Seconds: two times of whole seconds, each up to one too early."""
 
 
 class Reader(Protocol):
-    """What is asked of Slurm, with the times that came with earlier tables, by name; 0 is long before any change."""
+    """What is asked of Slurm, with the times that came with earlier tables, by name; 0 is long before any change.
+
+    Partitions can be left out (`NOT_NOW`).
+    """
 
     async def everything(self, since: Mapping[str, int]) -> Tables: ...
     async def boot_time(self) -> int: ...
@@ -47,13 +52,19 @@ class Found(Struct, frozen=True):
 
 
 async def read(
-    reader: Reader, since: Mapping[str, int], *, whole: bool, reservations: Collection[Reservation] = ()
+    reader: Reader,
+    since: Mapping[str, int],
+    *,
+    whole: bool,
+    partitions: bool = True,
+    reservations: Collection[Reservation] = (),
 ) -> Found:
     """Ask for all tables, each as it changed since the time that came with it; or for all of them, if it is whole.
 
-    `reservations` are those that are known.
+    `partitions` says whether to ask for those too; `reservations` are those that are known.
     """
-    now = await reader.everything({} if whole else since)
+    left_out = {} if partitions else {"partitions": NOT_NOW}
+    now = await reader.everything({} if whole else {**since, **left_out})
     if whole and None in (now.nodes, now.jobs, now.partitions):
         raise Stale("slurmctld answered «no change» when asked for everything")
     same = not whole and frozenset(now.reservations.rows) == frozenset(reservations)

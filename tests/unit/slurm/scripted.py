@@ -8,10 +8,11 @@ from tests.unit.slurm.blank import blank
 
 from sunk.slurm.errors import Unreachable
 from sunk.slurm.mirror import Mirror
-from sunk.slurm.records import Job, Node, Reservation, Table, Tables
+from sunk.slurm.reading import NOT_NOW
+from sunk.slurm.records import Job, Node, Partition, Reservation, Table, Tables
 
-Row = Node | Job | Reservation
-TABLES = {Node: "nodes", Job: "jobs", Reservation: "reservations"}
+Row = Node | Job | Partition | Reservation
+TABLES = {Node: "nodes", Job: "jobs", Partition: "partitions", Reservation: "reservations"}
 RUNNING, COMPLETED = 1, 3
 
 
@@ -21,6 +22,10 @@ def node(name: str, *, reason: str = "") -> Node:
 
 def job(number: int, *, state: int = RUNNING) -> Job:
     return blank(Job, id=number, state_bits=state)
+
+
+def partition(name: str) -> Partition:
+    return blank(Partition, name=name)
 
 
 def reservation(name: str) -> Reservation:
@@ -85,12 +90,13 @@ class Server:
         return [since for name, since in self.asked if name == table]
 
     async def _answer(self, table: str, since: int) -> Table[Any] | None:
-        self.asked.append((table, since))
+        if since != NOT_NOW:
+            self.asked.append((table, since))
         await asyncio.sleep(self.delay / 2)
         if self.away is not None:
             raise self.away
         found = Table(rows=tuple(self._tables[table].values()), updated=self.clock)
-        unchanged = since - 1 >= self._changed[table]
+        unchanged = since == NOT_NOW or since - 1 >= self._changed[table]
         if table == "nodes" and self.meanwhile is not None:
             self.meanwhile()
             self.meanwhile = None

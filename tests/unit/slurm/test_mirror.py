@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from tests.unit.slurm.scripted import Server, job, node, now, reservation, told, view
+from tests.unit.slurm.scripted import Server, job, node, now, partition, reservation, told, view
 
 from sunk.slurm.belief import Known, Unknown
 from sunk.slurm.mirror import Mirror, Pace
@@ -147,6 +147,23 @@ async def test_a_change_that_slurm_does_not_own_up_to_is_seen_by_who_doubts() ->
         mirror.doubt()
         await mirror.read_after()
         assert "a" not in mirror.nodes
+
+
+async def test_partitions_are_read_once_a_second_and_when_somebody_asks() -> None:
+    server = Server(node("a"))
+    mirror = Mirror(server, pace=Pace(quickest=0.25, slowest=0.25))
+    async with mirror.running():
+        await mirror.read_after()
+        server.asked.clear()
+        await asyncio.sleep(10)
+        assert 5 < len(server.reads("partitions")) <= 10
+        assert len(server.reads("nodes")) > 30
+        server.put(partition("gpu"))
+        await mirror.read_after()
+        assert "gpu" in mirror.partitions
+        server.put(partition("cpu"))
+        await asyncio.sleep(1.5)
+        assert "cpu" in mirror.partitions
 
 
 async def test_reservations_are_told_when_they_come_and_go_and_are_otherwise_no_change() -> None:

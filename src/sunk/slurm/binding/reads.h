@@ -75,13 +75,18 @@ static int sunk_is_answer(int code)
 	return !code || code == SLURM_NO_CHANGE_IN_DATA;
 }
 
-/* While slurmctld is away every call takes nine seconds, so none is made after one that had no answer. */
+/* While slurmctld is away every call takes nine seconds, so none is made after one that had no answer. Partitions are
+ * left out if the time that they are wanted since is none.
+ */
 static void sunk_ask_others(sunk_tables *t)
 {
 	t->jobs.code = t->partitions.code = t->reservations.code = sunk_jobs(t->jobs.since, &t->jobs.rows);
 	if (!sunk_is_answer(t->jobs.code))
 		return;
-	t->partitions.code = t->reservations.code = sunk_partitions(t->partitions.since, &t->partitions.rows);
+	if (t->partitions.since < 0)
+		t->partitions.code = SLURM_NO_CHANGE_IN_DATA;
+	else
+		t->partitions.code = t->reservations.code = sunk_partitions(t->partitions.since, &t->partitions.rows);
 	if (!sunk_is_answer(t->partitions.code))
 		return;
 	t->reservations.code = sunk_reservations(t->reservations.since, &t->reservations.rows);
