@@ -87,6 +87,7 @@ def test_a_definition_that_is_taken_out_waits_for_its_jobs_unless_a_person_force
 
 
 def test_a_partition_stays_until_no_job_names_it(slurm: Release) -> None:
+    """M9."""
     before = everything(slurm)
     slurm.install({"compute": {"partitions": f"{ALL}PartitionName=short Nodes=ALL\n"}})
     slurm.ready()
@@ -176,6 +177,7 @@ def assert_refused(slurm: Release, mistake: Mistake) -> None:
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused_is(slurm: Release, name: str) -> None:
+    """M10."""
     before = everything(slurm)
     slurm.install(REFUSED[name].changes)
     assert_refused(slurm, REFUSED[name])

@@ -22,6 +22,7 @@ async def left(stage: Stage, name: str) -> None:
 
 
 async def test_a_record_that_a_late_slurmd_left_goes_when_that_has_ended(stage: Stage) -> None:
+    """M17."""
     await left(stage, "a1")
     await asyncio.to_thread(stage.slurm.stop, "a1")
     await asyncio.to_thread(stage.slurm.start, "a1")

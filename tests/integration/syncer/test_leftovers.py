@@ -55,6 +55,7 @@ async def test_an_entry_that_moves_to_another_slice_loses_nothing(stage: Stage) 
 
 
 async def test_what_was_ours_and_is_nobody_s_goes_and_what_a_person_made_stays(stage: Stage) -> None:
+    """M5."""
     await stage.scontrol("create", "nodename=hand", "cpus=1", "state=cloud")
     await stage.join("i1")
     await stage.slurm_when("i1", lambda node: bool(node.ours))
@@ -113,6 +114,7 @@ async def test_a_ready_pod_that_slurm_does_not_know_is_started_anew(stage: Stage
 
 
 async def test_a_pod_of_another_size_gets_a_new_record_once_its_job_has_ended(stage: Stage) -> None:
+    """M16."""
     await stage.join("n1", line=SlurmNode("n1", cpus=2, memory=1000))
     job = await stage.sbatch("n1")
     await stage.delete_pod("n1")

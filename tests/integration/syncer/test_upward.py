@@ -75,6 +75,7 @@ async def _later(found: list[ComputePod]) -> list[ComputePod]:
 
 
 async def test_a_job_is_seen_and_keeps_its_pod_from_eviction_until_it_has_ended(stage: Stage) -> None:
+    """M2."""
     await stage.join("b1")
     job = await stage.sbatch("b1")
     busy = await stage.condition("b1", names.SLURM_RUNNING, "True", reason="Busy")

@@ -52,6 +52,7 @@ def test_a_pod_that_somebody_deletes_comes_back_and_its_job_runs_again(slurm: Re
 
 
 def test_kubectl_drain_of_a_busy_node_waits_for_the_job_and_then_passes(slurm: Release) -> None:
+    """M2."""
     name, node = exposed(slurm)
     before = uid_of(slurm, name)
     job = slurm.submit(LASTING, "-w", name)
