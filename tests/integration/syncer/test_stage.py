@@ -23,6 +23,7 @@ async def test_it_leads_and_says_how_it_finds_slurm(stage: Stage) -> None:
 
 
 async def test_killed_it_leads_again(stage: Stage) -> None:
+    await stage.eventually(lambda: renewed(stage), lambda found: "syncer-on-stage" in found)
     await asyncio.to_thread(stage.syncer.kill)
     before = await renewed(stage)
     await asyncio.to_thread(stage.syncer.start)
