@@ -135,7 +135,9 @@ async def test_a_node_has_traits_of_its_own(kube: Kube) -> None:
     assert (first.metadata.labels["class"], second.metadata.labels["class"]) == ("H100", "B200")
     assert second.metadata.labels["zone"] == "a"
     # Kubernetes takes off its own, from one Node before the other.
-    own = [[taint.key for taint in node.spec.taints if "node.kubernetes.io/" not in taint.key] for node in (first, second)]
+    own = [
+        [taint.key for taint in node.spec.taints if "node.kubernetes.io/" not in taint.key] for node in (first, second)
+    ]
     assert own == [[], ["dedicated"]]
     assert [second.status.allocatable[name] for name in ("cpu", "nvidia.com/gpu", "pods")] == ["4", "1", "250"]
     assert second.status.addresses[0].address == "10.9.8.7"
