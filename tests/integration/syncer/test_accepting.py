@@ -51,12 +51,12 @@ async def test_only_the_word_for_what_was_lost_lets_deletions_go_on(stage: Stage
     await stage.syncer_says("nobody is let go: what Slurm says is hard to believe")
 
     await accept(stage, "0" * 8)
-    await told(stage, "NothingAccepted", f"{word} would: 4 of ")
+    await told(stage, "NothingAccepted", f"{word} would: 4 of 5 nodes are gone at once")
     assert (await stage.seen("a1")).known
 
     await accept(stage, word)
     await stage.slurm_when("a1", lambda node: not node.known)
-    await told(stage, "SuspicionAccepted", "believed from now on: 4 of ")
+    await told(stage, "SuspicionAccepted", "believed from now on: 4 of 5 nodes are gone at once")
     await stage.eventually(stage.report, lambda report: report is not None and not report.held)
 
 
@@ -70,3 +70,7 @@ async def test_what_is_lost_afterwards_wants_a_word_of_its_own(stage: Stage) -> 
     await stage.eventually(stage.report, lambda report: report is not None and not report.held)
     await accept(stage, first)
     await told(stage, "NothingAccepted", f"«{first}» accepts nothing; nothing is hard to believe now")
+    await stage.leave("b1")
+    await stage.delete_pod("b1")
+    await asyncio.to_thread(stage.slurm.kill, "b1")
+    await stage.slurm_when("b1", lambda node: not node.known)

@@ -108,13 +108,15 @@ def clear_abandoned() -> None:
 def _clear_abandoned() -> None:
     for folder in folders().glob("slurm-*"):
         try:
-            with _unowned(folder):
-                remove(folder)
+            mark = _unowned(folder)
         except BlockingIOError:
             continue
         except FileNotFoundError:  # the last thing that goes before the folder itself
             with suppress(OSError):
                 folder.rmdir()
+            continue
+        with mark:
+            remove(folder)
 
 
 def remove(folder: Path) -> None:
