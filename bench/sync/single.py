@@ -16,6 +16,7 @@ from sunk.kube.core import NODES, PODS
 from sunk.kube.patch import Merge
 from sunk.model import hostlist, names
 
+FEWEST: Final = 2
 CORDONS: Final = 30
 DRAINS: Final = 20
 PAUSE: Final = 1.3
@@ -27,6 +28,8 @@ ASLEEP: Final = 2.6
 
 async def cordons(stage: Stage) -> list[Figure]:
     """Cordon a Node and see its Slurm node drained, again and again; and in turns the three calls that it takes."""
+    if stage.count < FEWEST:
+        raise SystemExit(f"{FEWEST} nodes are needed, one to cordon and another for the bare calls, not {stage.count}.")
     ours: list[float] = []
     bare: list[float] = []
     some = range(min(CORDONS, stage.count - 1))

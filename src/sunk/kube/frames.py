@@ -8,7 +8,8 @@ from sunk.kube.errors import ApiError, Status, Unreadable, from_status
 from sunk.kube.resource import R, Record
 
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
-_MANAGED: Final = b',"managedFields":['
+_MANAGED: Final = b',"managedFields":[{"manager":'
+"""As the API server writes it, and nobody would a field of his own under that name."""
 
 
 class Lines:

@@ -116,3 +116,8 @@ def test_an_error_event_of_odd_shape_is_still_an_error() -> None:
 def test_a_line_that_is_no_event_is_said_to_be_unreadable() -> None:
     with pytest.raises(Unreadable, match="no watch event"):
         frames.frame(b"<html>")
+
+
+def test_a_list_of_that_name_that_is_somebodys_own_stays() -> None:
+    line = b'{"type":"ADDED","object":{"metadata":{"name":"a"},"spec":{"size":1,"managedFields":["x"]}}}\n'
+    assert lean(line) == line
