@@ -21,9 +21,10 @@ PLENTY = 3600.0
 
 
 class Quiet(Struct, frozen=True):
-    """The median of a read of all tables, in seconds; the share of a core; and how many reads there were."""
+    """Medians of all reads and of those of all tables, in seconds; the share of a core; and how many there were."""
 
     read: float
+    all_tables: float
     longest: float
     share: float
     reads: int
@@ -48,17 +49,18 @@ class Drain(Struct, frozen=True):
 
 
 class Watched:
-    """A library that notes how long each read of everything takes; the loop's own clock is too coarse for that."""
+    """A library that notes how long each read takes; the loop's own clock is too coarse for that."""
 
     def __init__(self, library: Library) -> None:
-        self.taken: list[float] = []
+        self.taken: list[tuple[float, bool]] = []
+        """And whether it was one of all tables."""
         self.boot_time = library.boot_time
         self._library = library
 
     async def everything(self, since: Mapping[str, int]) -> Tables:
         began = time.perf_counter()
         found = await self._library.everything(since)
-        self.taken.append(time.perf_counter() - began)
+        self.taken.append((time.perf_counter() - began, since.get("reservations") != reading.NOT_NOW))
         return found
 
 
@@ -77,7 +79,15 @@ async def follow(library: Library, *, seconds: float, period: float, whole: floa
         raise SystemExit(f"of {after.reads} reads {after.failures} failed")
     reads = after.reads - before.reads
     changed = reads - (after.unchanged - before.unchanged)
-    return Quiet(median(reader.taken), max(reader.taken), share=spent / took, reads=reads, changed=changed)
+    taken = [seconds for seconds, _ in reader.taken]
+    return Quiet(
+        read=median(taken),
+        all_tables=median(seconds for seconds, every in reader.taken if every),
+        longest=max(taken),
+        share=spent / took,
+        reads=reads,
+        changed=changed,
+    )
 
 
 async def one_after_another(library: Library, *, times: int, period: float) -> Unchanged:

@@ -15,6 +15,7 @@ from sunk.slurm.description import Description
 from sunk.slurm.jobs import Jobs
 from sunk.slurm.library import Library
 from sunk.slurm.loading import load
+from sunk.slurm.reading import NOT_NOW, SELDOM
 from sunk.slurm.states import JobBase, JobFlag, NodeBase, NodeFlag
 
 ALICE = 1001
@@ -59,11 +60,21 @@ async def test_all_tables_come_in_one_call_with_slurmctlds_clock(library: Librar
         await asyncio.sleep(2.1)
         since = {"nodes": whole.nodes.updated, "jobs": whole.jobs.updated, "partitions": whole.partitions.updated}
         later = await library.everything(since)
+        assert whole.reservations is not None
+        assert later.reservations is not None
         # Whatever else changed or not: the clock is that of the moment.
         assert began <= whole.reservations.updated < later.reservations.updated <= time.time()
         return all(table is None for table in (later.nodes, later.jobs, later.partitions))
 
     await until(quiet, seconds=30)
+
+
+async def test_a_table_can_be_left_out(library: Library) -> None:
+    found = await library.everything(dict.fromkeys(SELDOM, NOT_NOW))
+    assert found.nodes is not None
+    assert found.jobs is not None
+    assert found.partitions is None
+    assert found.reservations is None
 
 
 async def test_a_restart_shows_in_every_table(library: Library, cluster: Remote) -> None:

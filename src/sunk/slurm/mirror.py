@@ -15,8 +15,9 @@ The design. One loop reads all tables, one read at a time, for everybody in the 
 - A read counts as a whole or not at all: no subscriber sees half of one. They are called once all of it is in place.
 - `read_after` is for who has just written or was told something. It wants a read that *begins* after the call; one
   under way may have passed the row already. So all who ask during a read share the next one, which follows at once.
-- Partitions change when a person changes them, and nothing is deleted upon them: unless somebody asks they are read
-  once a second, however short the period.
+- Partitions and reservations change when a person changes them: unless somebody asks they are read once a second,
+  however short the period, and with them slurmctld's clock. What is said to be unchanged in between is shown as such,
+  but only a read with a look at the clock counts as one that was fresh (`age`).
 - The period is short after a change or a question, and grows while nothing happens.
 - If a read does not succeed, the state is `Unknown`: the rows stay, for people and metrics to look at, but they are not
   fresh, whatever is asked. One failure is enough. It costs a moment of patience, and not noticing may cost a job.
@@ -61,8 +62,8 @@ class Pace(Struct, frozen=True):
     longest_retry: float = 5.0
     whole: float = 30.0
     """After so long nothing is believed to be unchanged."""
-    partitions: float = 1.0
-    """Partitions are read this often, where nobody asks."""
+    seldom: float = 1.0
+    """Partitions and reservations are read this often, where nobody asks, and slurmctld's clock is looked at."""
     patience: float = 60.0
     """A read that takes longer has failed. The reader's own bounds are shorter; this one is the last."""
 
@@ -117,7 +118,7 @@ class Mirror:
         self._updated: dict[str, int] = {}
         self._boot: int | None = None
         self._clock = 0
-        self._begun = self._whole = self._partitions_read = float("-inf")
+        self._begun = self._whole = self._everything = float("-inf")
         self._failures = 0
         self._version = 0
         self._leaving: dict[str, float] = {}
@@ -132,7 +133,7 @@ class Mirror:
 
     @property
     def age(self) -> float:
-        """Seconds since the begin of the last read; all that was so then is in here. Infinite while unknown."""
+        """Seconds since a read began that is beyond doubt; all that was so then is in here. Infinite while unknown."""
         return _now() - self._begun if isinstance(self.state, Known) else float("inf")
 
     @property
@@ -255,40 +256,40 @@ class Mirror:
     async def _read(self, *, asked: bool) -> None:
         begun = _now()
         whole = self._want_whole or isinstance(self.state, Unknown) or begun - self._whole >= self._pace.whole
-        partitions = whole or asked or begun - self._partitions_read >= self._pace.partitions
+        seldom = whole or asked or begun - self._everything >= self._pace.seldom
         self._want_whole = False
         self._counts.reads += 1
         try:
             async with asyncio.timeout(self._pace.patience):
-                found = await self._gather(whole=whole, partitions=partitions)
+                found = await self._gather(whole=whole, seldom=seldom)
         except (SlurmError, TimeoutError, Stale) as error:
             self._lose(str(error) or f"no answer within {self._pace.patience:g} s")
         else:
             self._counts.last_duration = _now() - begun
             self._take(found, begun=begun, asked=asked)
-            self._partitions_read = begun if partitions else self._partitions_read
+            self._everything = begun if seldom else self._everything
         for listener in tuple(self._listeners):
             listener(self.state)
 
-    async def _gather(self, *, whole: bool, partitions: bool) -> Found:
+    async def _gather(self, *, whole: bool, seldom: bool) -> Found:
         """Ask for everything, and again from the beginning if slurmctld's clock went back or it was started anew."""
         if self._boot is None:
             self._boot = await self._reader.boot_time()
         for _ in range(MOST_RESTARTS):
             known = self.reservations.all()
-            found = await reading.read(
-                self._reader, self._updated, whole=whole, partitions=partitions, reservations=known
-            )
+            found = await reading.read(self._reader, self._updated, whole=whole, seldom=seldom, reservations=known)
+            if found.clock is None:
+                return found
             back, self._clock = found.clock < self._clock, found.clock
             # Where no table came, and none could be kept from us, what was known when the read began is still so.
-            sure = found.nothing and not back and not self._may_hide(found)
+            sure = found.nothing and not back and not self._may_hide(found.clock)
             if sure or not (await self._restarted() or back):
                 return found
             whole = True
         raise Stale("slurmctld starts anew, or its clock goes back, again and again")
 
-    def _may_hide(self, found: Found) -> bool:
-        return reading.may_hide(found, self._updated, passed=_now() - self._begun)
+    def _may_hide(self, clock: int) -> bool:
+        return reading.may_hide(clock, self._updated, passed=_now() - self._begun)
 
     async def _restarted(self) -> bool:
         before, self._boot = self._boot, await self._reader.boot_time()
@@ -311,7 +312,8 @@ class Mirror:
         changed = any(difference.changes for _, difference in differences)
         self._version += 1
         self.state = Known(since=self.state.since if isinstance(self.state, Known) else begun, version=self._version)
-        self._begun, self._failures = begun, 0
+        self._begun = self._begun if found.clock is None else begun
+        self._failures = 0
         self._whole = begun if found.whole else self._whole
         self._counts.whole += found.whole
         self._counts.unchanged += not changed

@@ -1,10 +1,13 @@
 """One read of everything that Slurm has tables of, and whether its times can be trusted.
 
 Each table is asked for with the time that slurmctld gave with the last one; «no change» is then to be believed as long
-as its clock only went forward. So every read takes a look at that clock. It comes with a table that is read whole each
-time, that of the reservations: there are few, mostly none, and no call could be cheaper. (When slurmctld started would
-tell a restart, which is the usual reason for another clock, but that comes with all of its configuration, in a call of
-its own; and a clock can be set back without a restart.)
+as its clock only went forward. So that clock is looked at again and again. It comes with every table, and reservations
+are therefore read whole each time: there are few, mostly none, and no call could be cheaper. (When slurmctld started
+would tell a restart, which is the usual reason for another clock, but that comes with all of its configuration, in a
+call of its own; and a clock can be set back without a restart.)
+
+Every call costs all sides the same, however little it brings. So there are two kinds of reads: of everything, and of
+what moves by itself, nodes and jobs, with half the calls. The second kind has no clock unless a table came.
 """
 
 from collections.abc import Collection, Mapping
@@ -15,6 +18,8 @@ from msgspec import Struct
 from sunk.slurm.belief import Stale
 from sunk.slurm.records import Job, Node, Partition, Reservation, Table, Tables
 
+SELDOM: Final = ("partitions", "reservations")
+"""These change when a person changes them."""
 NOT_NOW: Final = -1
 """Instead of a time: the table is not asked for, and comes as one that has not changed."""
 ROUNDING: Final = 2
@@ -24,7 +29,7 @@ ROUNDING: Final = 2
 class Reader(Protocol):
     """What is asked of Slurm, with the times that came with earlier tables, by name; 0 is long before any change.
 
-    Partitions can be left out (`NOT_NOW`).
+    All but nodes can be left out (`NOT_NOW`).
     """
 
     async def everything(self, since: Mapping[str, int]) -> Tables: ...
@@ -39,8 +44,8 @@ class Found(Struct, frozen=True):
     jobs: Table[Job] | None
     partitions: Table[Partition] | None
     reservations: Table[Reservation] | None
-    clock: int
-    """slurmctld's, in whole seconds."""
+    clock: int | None
+    """slurmctld's, in whole seconds; None if no table came and none was asked for that always does."""
 
     @property
     def tables(self) -> tuple[Table[Any] | None, ...]:
@@ -56,28 +61,30 @@ async def read(
     since: Mapping[str, int],
     *,
     whole: bool,
-    partitions: bool = True,
+    seldom: bool = True,
     reservations: Collection[Reservation] = (),
 ) -> Found:
     """Ask for all tables, each as it changed since the time that came with it; or for all of them, if it is whole.
 
-    `partitions` says whether to ask for those too; `reservations` are those that are known.
+    `seldom` says whether to ask for those too that change seldom; `reservations` are those that are known.
     """
-    left_out = {} if partitions else {"partitions": NOT_NOW}
-    now = await reader.everything({} if whole else {**since, **left_out})
-    if whole and None in (now.nodes, now.jobs, now.partitions):
+    wanted = {**since, "reservations": 0} if seldom else {**since, **dict.fromkeys(SELDOM, NOT_NOW)}
+    now = await reader.everything({} if whole else wanted)
+    if whole and None in (now.nodes, now.jobs, now.partitions, now.reservations):
         raise Stale("slurmctld answered «no change» when asked for everything")
-    same = not whole and frozenset(now.reservations.rows) == frozenset(reservations)
-    return Found(
-        whole, now.nodes, now.jobs, now.partitions, None if same else now.reservations, clock=now.reservations.updated
-    )
+    # In the order in which they are asked for, the last first.
+    clock = next((one.updated for one in (now.reservations, now.partitions, now.jobs, now.nodes) if one), None)
+    newer = now.reservations
+    if newer and not whole and frozenset(newer.rows) == frozenset(reservations):
+        newer = None
+    return Found(whole, now.nodes, now.jobs, now.partitions, newer, clock=clock)
 
 
-def may_hide(found: Found, since: Mapping[str, int], *, passed: float) -> bool:
+def may_hide(clock: int, since: Mapping[str, int], *, passed: float) -> bool:
     """Whether «no change» may be said by a slurmctld whose clock is behind, though it does not look so.
 
     A change is kept from us if its time is before that of our table. If the clock was set back that far, then it is now
-    behind what it showed at the last read, `passed` seconds ago, or it was set back by no more than has passed since. So
-    only a table that is not older than that can be meant.
+    behind what it showed when it was last looked at, `passed` seconds ago, or it was set back by no more than has passed
+    since. So only a table that is not older than that can be meant.
     """
-    return max(since.values()) >= found.clock - passed - ROUNDING
+    return max(since.values()) >= clock - passed - ROUNDING

@@ -206,12 +206,12 @@ class Reservation(Struct, frozen=True, array_like=True, gc=False):
 
 
 class Tables(Struct, frozen=True):
-    """All tables of one read. None: unchanged. Reservations are few and always come: their time is slurmctld's clock."""
+    """All tables of one read. None: unchanged, or not asked for. The time of each is slurmctld's clock."""
 
     nodes: Table[Node] | None
     jobs: Table[Job] | None
     partitions: Table[Partition] | None
-    reservations: Table[Reservation]
+    reservations: Table[Reservation] | None
 
 
 class Configuration(Struct, frozen=True, array_like=True, gc=False):

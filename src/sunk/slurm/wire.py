@@ -14,7 +14,6 @@ from sunk.slurm.description import Description
 from sunk.slurm.records import Allocation, Configuration, Job, Node, Partition, Reservation, Statistics, Table, Tables
 
 T = TypeVar("T")
-CONDITIONAL: Final = ("nodes", "jobs", "partitions")
 LEAVE: Final = 0xFFFFFFFE
 """NO_VAL: a number that says «leave it as it is»."""
 
@@ -73,9 +72,9 @@ class Wire:
         return self._decoded(lambda buffer: read(key, buffer), decoder, asked=f"read the {name}")
 
     def everything(self, since: Mapping[str, int]) -> Tables:
-        """Read all tables at once. Those that have not changed are None, but for reservations, which always come."""
+        """Read all tables at once. Those that have not changed since, or that are wanted since less than 0, are None."""
         answers = self._ffi.new("sunk_tables *")
-        for name in CONDITIONAL:
+        for name in Tables.__struct_fields__:
             getattr(answers, name).since = since.get(name, 0)
         try:
             self._lib.sunk_everything(answers)

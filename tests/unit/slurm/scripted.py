@@ -106,9 +106,8 @@ class Server:
     async def everything(self, since: Mapping[str, int]) -> Tables:
         nodes = asyncio.create_task(self._answer("nodes", since.get("nodes", 0)))
         try:
-            jobs, partitions = [await self._answer(name, since.get(name, 0)) for name in ("jobs", "partitions")]
-            reservations = await self._answer("reservations", 0)
-            assert reservations is not None
+            others = ("jobs", "partitions", "reservations")
+            jobs, partitions, reservations = [await self._answer(name, since.get(name, 0)) for name in others]
             return Tables(await nodes, jobs, partitions, reservations)
         finally:
             nodes.cancel()

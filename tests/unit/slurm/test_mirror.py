@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from tests.unit.slurm.scripted import Server, job, node, now, partition, reservation, told, view
 
-from sunk.slurm.belief import Known, Unknown
+from sunk.slurm.belief import Known, Stale, Unknown
 from sunk.slurm.mirror import Mirror, Pace
 
 pytestmark = pytest.mark.looptime
@@ -149,7 +149,7 @@ async def test_a_change_that_slurm_does_not_own_up_to_is_seen_by_who_doubts() ->
         assert "a" not in mirror.nodes
 
 
-async def test_partitions_are_read_once_a_second_and_when_somebody_asks() -> None:
+async def test_partitions_and_reservations_are_read_once_a_second_and_when_somebody_asks() -> None:
     server = Server(node("a"))
     mirror = Mirror(server, pace=Pace(quickest=0.25, slowest=0.25))
     async with mirror.running():
@@ -157,13 +157,43 @@ async def test_partitions_are_read_once_a_second_and_when_somebody_asks() -> Non
         server.asked.clear()
         await asyncio.sleep(10)
         assert 5 < len(server.reads("partitions")) <= 10
+        assert 5 < len(server.reads("reservations")) <= 10
         assert len(server.reads("nodes")) > 30
-        server.put(partition("gpu"))
+        assert len(server.reads("jobs")) > 30
+        server.put(partition("gpu"), reservation("mine"))
         await mirror.read_after()
         assert "gpu" in mirror.partitions
-        server.put(partition("cpu"))
+        assert "mine" in mirror.reservations
+        server.put(partition("cpu"), reservation("yours"))
         await asyncio.sleep(1.5)
-        assert "cpu" in mirror.partitions
+        assert view(mirror) == server.now
+
+
+async def test_what_is_said_to_be_unchanged_counts_as_fresh_only_with_a_look_at_the_clock() -> None:
+    server = Server(node("a"))
+    mirror = Mirror(server, pace=Pace(quickest=0.25, slowest=0.25, seldom=20.0))
+    async with mirror.running():
+        await asyncio.sleep(3)  # in the second of a change it comes again
+        await mirror.read_after()
+        await asyncio.sleep(10)
+        assert 9 < mirror.age < 11
+        with pytest.raises(Stale, match="last read 10"):
+            mirror.require_fresh(within=5)
+        server.put(node("b"))
+        await asyncio.sleep(0.5)
+        assert mirror.age < 1  # the table that came brought the time
+
+
+async def test_a_clock_that_was_set_back_is_found_out_at_the_next_look() -> None:
+    server = Server(node("a"))
+    mirror = Mirror(server, pace=Pace(quickest=0.25, slowest=0.25, whole=1000.0))
+    async with mirror.running():
+        await mirror.read_after()
+        await asyncio.sleep(20)
+        server.offset -= 100
+        server.put(node("b"), job(2))
+        await asyncio.sleep(1.5)
+        assert view(mirror) == server.now
 
 
 async def test_reservations_are_told_when_they_come_and_go_and_are_otherwise_no_change() -> None:

@@ -75,21 +75,20 @@ static int sunk_is_answer(int code)
 	return !code || code == SLURM_NO_CHANGE_IN_DATA;
 }
 
-/* While slurmctld is away every call takes nine seconds, so none is made after one that had no answer. Partitions are
- * left out if the time that they are wanted since is none.
+/* While slurmctld is away every call takes nine seconds, so none is made after one that had no answer. A table is left
+ * out if the time that it is wanted since is none.
  */
 static void sunk_ask_others(sunk_tables *t)
 {
-	t->jobs.code = t->partitions.code = t->reservations.code = sunk_jobs(t->jobs.since, &t->jobs.rows);
-	if (!sunk_is_answer(t->jobs.code))
-		return;
-	if (t->partitions.since < 0)
-		t->partitions.code = SLURM_NO_CHANGE_IN_DATA;
-	else
-		t->partitions.code = t->reservations.code = sunk_partitions(t->partitions.since, &t->partitions.rows);
-	if (!sunk_is_answer(t->partitions.code))
-		return;
-	t->reservations.code = sunk_reservations(t->reservations.since, &t->reservations.rows);
+	int (*ask[])(int64_t, sunk_buffer *) = { sunk_jobs, sunk_partitions, sunk_reservations };
+	sunk_answer *answers[] = { &t->jobs, &t->partitions, &t->reservations };
+	int code = 0;
+	for (int i = 0; i < 3; i++) {
+		sunk_answer *a = answers[i];
+		if (sunk_is_answer(code))
+			code = a->since < 0 ? SLURM_NO_CHANGE_IN_DATA : ask[i](a->since, &a->rows);
+		a->code = code;
+	}
 }
 
 static void sunk_everything(sunk_tables *t)
