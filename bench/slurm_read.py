@@ -19,7 +19,7 @@ from sunk.slurm.library import THREADS
 NODES = 5000
 JOBS = 10_000
 ROUNDS = {"nodes": 5, "jobs": 2}
-SUBMIT_ROUNDS = 40
+SUBMIT_ROUNDS = 50
 DRAINED = 1000
 READS = 100_000
 SUBMITS = 10_000
