@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-SHARED = {"__init__", "__main__", "report"}
+SHARED = {"__init__", "__main__", "installed", "report"}
 
 
 def main() -> int:

@@ -5,18 +5,16 @@ not in them; when a batch job began it says itself, since Slurm tells whole seco
 local cluster from nothing, which is measured too.
 """
 
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from os import getloadavg
 from statistics import median
 
+from bench.installed import installed
 from bench.report import Figure, report
-from sunk.local import cluster as clusters, install as installing, slurm as slurms, stock
+from sunk.local import slurm as slurms
 from sunk.local.install import NAMESPACE, Tools
 from sunk.local.progress import step
 from sunk.local.slurm import Slurm
-from sunk.local.spec import plain
 
 NAME = "bench-job-start"
 ROUNDS = 20
@@ -49,20 +47,6 @@ def bare(it: Slurm) -> Run:
     return lambda script: it.run("bash", "-c", script, timeout=60)
 
 
-@contextmanager
-def kubernetes() -> Iterator[tuple[Tools, float]]:
-    """A local cluster with Slurm on it, and the seconds from nothing to its first job."""
-    clusters.remove(NAME)
-    there = stock.fill()
-    began = time.monotonic()
-    made = clusters.up(plain(NAME, count=NODES), stock=there)
-    try:
-        installing.install(made)
-        yield Tools(folder=there.parts.kubectl.parent, kubeconfig=made.kubeconfig), time.monotonic() - began
-    finally:
-        clusters.down(NAME)
-
-
 def turns(ours: Run, defaults: Run, script: str) -> tuple[list[float], list[float]]:
     """Seconds of each round, of both. The first is to get warm."""
     pairs = [(int(ours(script)) / 1e9, int(defaults(script)) / 1e9) for _ in range(ROUNDS + 1)][1:]
@@ -80,7 +64,7 @@ def figures(what: str, found: tuple[list[float], list[float]], *, goal: float) -
 
 def main() -> None:
     defaults = slurms.cluster(nodes=NODES, config={"SchedulerParameters": None})
-    with kubernetes() as (tools, whole), defaults as it:
+    with installed(NAME, count=NODES) as (tools, whole), defaults as it:
         ours, other = in_pods(tools), bare(it)
         with step(f"Submit {ROUNDS} jobs, one after another"):
             submitted = turns(ours, other, SUBMITTED)

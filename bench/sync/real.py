@@ -14,16 +14,15 @@ from typing import Any, Final
 
 import msgspec
 
+from bench.installed import installed
 from bench.slurm.ground import Program
 from bench.sync.stage import WITNESS, Stage
 from sunk.kube import access
 from sunk.kube.client import Client, Scope
 from sunk.kube.core import PODS, condition
-from sunk.local import cluster as clusters, install as installing, stock
 from sunk.local.install import NAMESPACE, SLURM, Tools
 from sunk.local.progress import step
 from sunk.local.slurm.running import PYTHON
-from sunk.local.spec import plain
 from sunk.model import names
 
 NAME: Final = "bench-sync"
@@ -37,7 +36,7 @@ REACHES_SLURM: Final = [PYTHON, "-c", "from sunk.slurm.wire import Wire; Wire().
 @asynccontextmanager
 async def staged(count: int) -> AsyncIterator[Stage]:
     """Start everything for so many nodes, and wait until all is calm."""
-    with _installed(count) as tools:
+    with installed(NAME, count=count) as (tools, _):
         async with Client(access.from_kubeconfig(tools.kubeconfig)) as client:
             with step("Start the witness"):
                 await _made_pod(client, tools)
@@ -46,18 +45,6 @@ async def staged(count: int) -> AsyncIterator[Stage]:
                 with step("Let the syncer say it all"):
                     await stage.settled()
                 yield stage
-
-
-@contextmanager
-def _installed(count: int) -> Iterator[Tools]:
-    clusters.remove(NAME)
-    there = stock.fill()
-    made = clusters.up(plain(NAME, count=count), stock=there)
-    try:
-        installing.install(made)
-        yield Tools(folder=there.parts.kubectl.parent, kubeconfig=made.kubeconfig)
-    finally:
-        clusters.down(NAME)
 
 
 async def _stage(client: Client, tools: Tools, program: Program) -> Stage:
