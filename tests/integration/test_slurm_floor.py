@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.footprint import take
+from tests.waiting import eventually
 
 from sunk.local import slurm as slurms
 from sunk.local.slurm import Node, Slurm, many_nodes, pytest_inside, starting
@@ -249,7 +250,13 @@ def test_a_start_killed_halfway_is_cleared_away(moment: float) -> None:
             time.sleep(0.01)
         time.sleep(moment)
         owner.kill()
-    starting.clear_abandoned()
+
+    def cleared() -> bool:
+        starting.clear_abandoned()
+        return not (starting.folders() / found).exists()
+
+    # A child that it was about to start may hold its lock for a moment longer.
+    eventually(cleared, seconds=10)
     assert _nothing_is_left(found)
 
 

@@ -3,11 +3,16 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from sunk.local.slurm.remote import Remote
 from sunk.slurm.library import Library
 from sunk.slurm.records import Job, Node
 from sunk.slurm.states import NodeBase, NodeFlag, NodeState
 
 NODES = ("n1", "n2", "g1")
+MADE = "made"
+"""Begins the names of nodes that tests create: one whose deletion was not written down comes back with slurmctld, which
+then takes half a minute to find that nobody has such a name."""
+SAVED = "/var/spool/slurmctld/node_state"
 
 
 async def node(library: Library, name: str) -> Node:
@@ -23,6 +28,18 @@ async def until(check: Callable[[], Awaitable[bool]], *, seconds: float = 15) ->
     async with asyncio.timeout(seconds):
         while not await check():
             await asyncio.sleep(0.05)
+
+
+async def until_saved(cluster: Remote, *texts: str) -> None:
+    """Wait for slurmctld to write down what it knows, which it does some seconds late: killed before, it forgets it."""
+
+    async def holds(text: str) -> bool:
+        return (await asyncio.to_thread(cluster.attempt, "grep", "-q", text, SAVED, on="controller")).code == 0
+
+    async def saved() -> bool:
+        return all([await holds(text) for text in texts]) and not await holds(MADE)
+
+    await until(saved)
 
 
 async def until_usable(library: Library) -> None:

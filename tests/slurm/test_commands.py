@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.slurm.asking import until
+from tests.slurm.asking import until, until_saved
 from tests.slurm.terminal import terminal
 
 from sunk.local.slurm.remote import Remote
@@ -180,7 +180,7 @@ async def test_a_watch_shows_changes_and_the_loss_of_slurmctld_and_ends_when_tol
         await asyncio.to_thread(seen.until, "3 nodes")
         await orders.drain(["n1"], reason="seen at once")
         await asyncio.to_thread(seen.until, "seen at once")
-        await until(lambda: _saved(cluster))
+        await until_saved(cluster, "seen at once")
         await asyncio.to_thread(cluster.stop, "controller", with_signal=9)
         try:
             assert "Unknown since" in await asyncio.to_thread(seen.until, "what was last known")
@@ -192,14 +192,6 @@ async def test_a_watch_shows_changes_and_the_loss_of_slurmctld_and_ends_when_tol
         finally:
             await asyncio.to_thread(cluster.start, "controller")
     await until(library.ping)
-
-
-async def _saved(cluster: Remote) -> bool:
-    """Whether slurmctld has written the drain down, which it does some seconds late."""
-    found = await asyncio.to_thread(
-        cluster.attempt, "grep", "-q", "seen at once", "/var/spool/slurmctld/node_state", on="controller"
-    )
-    return found.code == 0
 
 
 async def test_a_watch_by_a_program_gives_one_line_a_change(orders: Orders) -> None:

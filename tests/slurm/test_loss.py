@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from tests.slurm.asking import NODES, until
+from tests.slurm.asking import NODES, until_saved
 
 from sunk.local.slurm.remote import Remote
 from sunk.slurm.errors import Unreachable
@@ -11,15 +11,9 @@ from sunk.slurm.library import Library
 from sunk.slurm.orders import Orders
 
 
-async def _saved(cluster: Remote) -> bool:
-    """Tell whether slurmctld has written down its nodes, which it does some seconds late: else they would be lost."""
-    file = "/var/spool/slurmctld/node_state"
-    return all(cluster.attempt("grep", "-q", name, file, on="controller").code == 0 for name in NODES)
-
-
 async def test_a_loss_is_told_soon_and_ends_by_itself(library: Library, orders: Orders, cluster: Remote) -> None:
     await orders.set_comment(NODES, comment="seen")  # an order is written down soon, a registration may not be
-    await until(lambda: _saved(cluster))
+    await until_saved(cluster, *NODES)
     born = await library.boot_time()
     cluster.stop("controller", with_signal=9)
     for ask in (library.nodes, library.jobs, library.statistics, library.boot_time):

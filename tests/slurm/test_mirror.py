@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 
 import pytest
-from tests.slurm.asking import until
+from tests.slurm.asking import until, until_saved
 
 from sunk.local.slurm.remote import Remote
 from sunk.slurm.belief import Known, Stale, Unknown
@@ -91,7 +91,7 @@ async def test_a_lost_slurmctld_is_unknown_soon_and_read_whole_when_it_is_back(
 ) -> None:
     await orders.drain(["n1"], reason="k8s: before")
     await mirror.read_after()
-    await asyncio.sleep(6)  # slurmctld writes down what it knows some seconds late
+    await until_saved(cluster, "k8s: before")
     counts = mirror.statistics().counts
     began = time.monotonic()
     await asyncio.to_thread(cluster.stop, "controller", with_signal=signal.SIGKILL)

@@ -84,14 +84,14 @@ async def test_our_keys_are_laid_over_those_of_users(library: Library, orders: O
 async def test_nodes_are_created_and_deleted(library: Library, orders: Orders, jobs: Jobs) -> None:
     line = "CPUs=4 RealMemory=1000 Feature=later State=CLOUD"
     for _ in range(2):
-        assert (await orders.create(["c1", "c2"], line=line)).done == ("c1", "c2")
-    found = await node(library, "c2")
+        assert (await orders.create(["made1", "made2"], line=line)).done == ("made1", "made2")
+    found = await node(library, "made2")
     assert (found.cpus, found.features) == (4, ("later",))
     given = await jobs.allocate(
         Description(name="on n1", wanted_nodes="n1", min_nodes=1, memory=10, user_id=ALICE, group_id=ALICE)
     )
-    outcome = await orders.delete(["c1", "c2", "n1", "nobody"])
-    assert (outcome.done, outcome.refused) == (("c1", "c2", "nobody"), ("n1",))
+    outcome = await orders.delete(["made1", "made2", "n1", "nobody"])
+    assert (outcome.done, outcome.refused) == (("made1", "made2", "nobody"), ("n1",))
     assert "n1" in outcome.why["n1"], "what Slurm says names the request"
     assert {each.name for each in (await library.all_nodes()).rows} == {"n1", "n2", "g1"}
     await jobs.cancel(given.job)
@@ -101,13 +101,13 @@ async def test_a_creation_that_would_kill_slurmctld_is_never_sent(library: Libra
     from sunk.slurm.wire import Change
 
     with pytest.raises(ValueError, match="starts with NodeName="):
-        library.wire.create_nodes(Change(names="c9"))
+        library.wire.create_nodes(Change(names="made9"))
     assert await library.ping()
 
 
 async def test_an_error_says_what_was_asked(library: Library, orders: Orders) -> None:
-    with pytest.raises(SlurmError, match=r"create nodes c9: .* \(ESLURM_\w+ \d+\)") as raised:
-        await orders.create(["c9"], line="CPUs=4 State=IDLE")
+    with pytest.raises(SlurmError, match=r"create nodes made9: .* \(ESLURM_\w+ \d+\)") as raised:
+        await orders.create(["made9"], line="CPUs=4 State=IDLE")
     assert raised.value.errno == 2028
     assert isinstance(raised.value, InvalidState)
     assert await library.ping()
@@ -122,9 +122,9 @@ async def test_nodes_change_while_they_are_read(library: Library, orders: Orders
     async def write() -> None:
         for _ in range(6):
             await orders.drain(["n1", "n2"], reason="k8s: test")
-            await orders.create(["c3"], line="CPUs=4 State=CLOUD")
+            await orders.create(["made3"], line="CPUs=4 State=CLOUD")
             await orders.undrain(["n1", "n2"])
-            await orders.delete(["c3"])
+            await orders.delete(["made3"])
 
     await asyncio.gather(read(), write())
 

@@ -1,6 +1,6 @@
 """What a job has on each of its nodes, and which partitions a node is in."""
 
-from tests.slurm.asking import job, until
+from tests.slurm.asking import MADE, job, until
 
 from sunk.local.slurm.remote import Remote
 from sunk.model.hostlist import expand
@@ -53,7 +53,7 @@ async def test_nodes_that_we_delete_ourselves_are_not_suspicious(library: Librar
     mirror = Mirror(library)
     orders = Orders(library, mirror=mirror)
     async with mirror.running():
-        names = [f"c{index}" for index in range(10)]
+        names = [f"{MADE}{index}" for index in range(10)]
         await orders.create(names, line="CPUs=4 State=CLOUD")
         await mirror.read_after()
         assert set(names) <= mirror.nodes.keys()

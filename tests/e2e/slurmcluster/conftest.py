@@ -46,13 +46,13 @@ def nodes(cluster: Cluster, spaces: tuple[Kubectl, Kubectl]) -> Iterator[tuple[s
 
 
 def _sweep(spaces: tuple[Kubectl, Kubectl]) -> None:
-    """Leave the cluster to the next run as it was, also if the operator has failed to."""
+    """Leave the cluster to the next one as it was, also if the operator or a test has failed to."""
     for kubectl in spaces:
         for left in kubectl("get", "nodesets,slurmclusters", "-o", "name").split():
             kubectl("patch", left, "--type=merge", "-p", '{"metadata": {"finalizers": null}}')
     ours = (LABEL, names.NODESET, names.NAMESPACE, names.CLUSTER, names.POD)
     spaces[0]("label", "nodes", "--all", *(f"{key}-" for key in ours))
-    spaces[0]("annotate", "nodes", "--all", f"{names.CLAIM}-")
+    spaces[0]("annotate", "nodes", "--all", *(f"{key}-" for key in (names.CLAIM, names.DRAIN, names.KEPT_DRAIN)))
 
 
 def traces(kubectl: Kubectl) -> list[str]:

@@ -20,16 +20,16 @@ async def _has(library: Library, name: str, flags: NodeFlag) -> bool:
 
 
 async def test_a_cloud_node_is_powered_up_and_down(library: Library, orders: Orders) -> None:
-    await orders.create(["c1"], line="CPUs=4 State=CLOUD")
-    assert await _has(library, "c1", NodeFlag.POWERED_DOWN)
-    assert (await node(library, "c1")).state.in_power_saving
+    await orders.create(["made1"], line="CPUs=4 State=CLOUD")
+    assert await _has(library, "made1", NodeFlag.POWERED_DOWN)
+    assert (await node(library, "made1")).state.in_power_saving
     for _ in range(2):
-        assert (await orders.power_up(["c1", "ghost"])).done == ("c1",)
-    await until(lambda: _has(library, "c1", NodeFlag.POWERING_UP))
+        assert (await orders.power_up(["made1", "ghost"])).done == ("made1",)
+    await until(lambda: _has(library, "made1", NodeFlag.POWERING_UP))
     for _ in range(2):
-        assert (await orders.power_down(["c1"])).done == ("c1",)
-    await until(lambda: _has(library, "c1", GOING | NodeFlag.POWER_DOWN))
-    await orders.delete(["c1"])
+        assert (await orders.power_down(["made1"])).done == ("made1",)
+    await until(lambda: _has(library, "made1", GOING | NodeFlag.POWER_DOWN))
+    await orders.delete(["made1"])
 
 
 async def test_a_node_with_a_job_is_powered_down_only_when_it_is_idle(

@@ -87,8 +87,10 @@ async def test_a_loop_that_hangs_answers_no_probe_and_the_log_says_where(
     probe: Probe, caplog: pytest.LogCaptureFixture
 ) -> None:
     heard: list[Any] = []
+    go = threading.Event()
 
     def kubelet() -> None:
+        go.wait(60)
         url = f"http://127.0.0.1:{probe.port}/healthz"
         for patience in (0.2, 5.0):
             try:
@@ -97,12 +99,13 @@ async def test_a_loop_that_hangs_answers_no_probe_and_the_log_says_where(
             except TimeoutError:
                 heard.append("no answer")
 
-    watchdog = Watchdog(limit=0.1, interval=0.05)
+    thread = threading.Thread(target=kubelet)
+    thread.start()
+    watchdog = Watchdog(limit=0.5, interval=0.1)
     async with watchdog.watching():
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.2)
         assert watchdog.stalls == 0
-        thread = threading.Thread(target=kubelet)
-        thread.start()
+        go.set()
         this_line_hangs()
         await asyncio.to_thread(thread.join)
     assert heard == ["no answer", 200]
@@ -112,7 +115,7 @@ async def test_a_loop_that_hangs_answers_no_probe_and_the_log_says_where(
 
 
 def this_line_hangs() -> None:
-    time.sleep(0.6)
+    time.sleep(1.5)
 
 
 async def test_metrics_read_what_others_have_counted(probe: Probe) -> None:

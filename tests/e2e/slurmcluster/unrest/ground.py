@@ -36,7 +36,10 @@ def throughout(check: Callable[[], bool], *, seconds: float, pause: float = 0.5)
 
 
 def exposed(slurm: Release) -> tuple[str, str]:
-    """A compute node that may be hurt, and the Node below it."""
+    """A compute node that may be hurt, and the Node below it.
+
+    Where the others are a cordon is no harm, but who was killed there meanwhile would wait for its end.
+    """
     control = slurm.kubectl("get", "nodes", "-l", f"{CONTROL}=true", "-o", "jsonpath={.items[*].metadata.name}")
     both = ((name, node_of(slurm, name)) for name in slurm.idle())
     return next((name, node) for name, node in both if node != control)

@@ -10,7 +10,6 @@ from tests.e2e.slurmcluster.sides import (
     cordoned,
     fate,
     looked,
-    node_of,
     reasons,
     say,
     seen,
@@ -20,7 +19,7 @@ from tests.e2e.slurmcluster.sides import (
     update,
 )
 from tests.e2e.slurmcluster.unrest import ground
-from tests.e2e.slurmcluster.unrest.ground import PATIENCE, in_time
+from tests.e2e.slurmcluster.unrest.ground import PATIENCE, exposed, in_time
 
 from sunk.model import names
 
@@ -34,8 +33,7 @@ ASKING = ("--timeout", PATIENCE)
 
 
 def test_a_cordon_lets_the_job_end_and_comes_back_if_it_is_lifted_too_early(slurm: Release) -> None:
-    name = slurm.idle()[0]
-    node = node_of(slurm, name)
+    name, node = exposed(slurm)
     job = slurm.submit(LASTING, "-w", name)
     slurm.runs(job)
     with cordoned(slurm, node, "disk"):
@@ -60,8 +58,7 @@ def test_a_cordon_lets_the_job_end_and_comes_back_if_it_is_lifted_too_early(slur
 
 
 def test_a_persons_drain_over_ours_stays_when_ours_would_end(slurm: Release) -> None:
-    name = slurm.idle()[0]
-    node = node_of(slurm, name)
+    name, node = exposed(slurm)
     with cordoned(slurm, node, "disk"):
         in_time(lambda: reasons(slurm) == {name: OURS})
         update(slurm, name, state="drain", reason=FAN)
@@ -76,8 +73,7 @@ def test_a_persons_drain_over_ours_stays_when_ours_would_end(slurm: Release) -> 
 
 
 def test_ours_waits_behind_a_persons_drain_and_follows_it(slurm: Release) -> None:
-    name = slurm.idle()[0]
-    node = node_of(slurm, name)
+    name, node = exposed(slurm)
     drained = sunk(slurm, "drain", node, "--reason", "bad fan", *ASKING, seconds=2 * PATIENCE)
     assert drained.returncode == 0, drained
     ((where, theirs),) = reasons(slurm).items()
@@ -93,8 +89,7 @@ def test_ours_waits_behind_a_persons_drain_and_follows_it(slurm: Release) -> Non
 
 
 def test_a_verification_lifts_a_drain_that_asks_for_it_if_it_came_later_and_went_well(slurm: Release) -> None:
-    name = slurm.idle()[0]
-    node = node_of(slurm, name)
+    name, node = exposed(slurm)
 
     def verified(status: str, at: datetime) -> None:
         say(slurm, name, names.HPC_VERIFICATION, status, lastProbeTime=at.isoformat())
@@ -132,14 +127,14 @@ def test_a_verification_lifts_a_drain_that_asks_for_it_if_it_came_later_and_went
 
 
 def test_extra_keeps_what_users_wrote_and_is_made_anew_where_it_is_no_json(slurm: Release) -> None:
-    name = slurm.idle()[0]
+    name, node = exposed(slurm)
     say(slurm, name, "Burnt-in", "True")
 
     def ours() -> bool:
         found = seen(slurm, name).ours
         told = found.get("conditions", {})
         return (
-            (found.get("node"), found.get("pod"), found.get("nodeset")) == (node_of(slurm, name), name, "slurm-cpu")
+            (found.get("node"), found.get("pod"), found.get("nodeset")) == (node, name, "slurm-cpu")
             and told.get("Ready") == told.get("Burnt-in") == "True"
             and not [kind for kind in told if kind.startswith("Slurm")]
         )
