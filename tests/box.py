@@ -84,7 +84,10 @@ class Box(msgspec.Struct, frozen=True):
 
     def run(self, *command: str, user: int = 0) -> str:
         """Run a command inside and give what it printed."""
-        enter = ("nsenter", f"--target={self.first}", "--mount", "--pid", "--net", "--uts", "--ipc", "--root", "--wd")
+        first = self.first
+        # Before that it would have this machine's programs, or some of both.
+        wait_for(lambda: _device(f"/proc/{first}/root") != _device("/"), what="the box's own files")
+        enter = ("nsenter", f"--target={first}", "--mount", "--pid", "--net", "--uts", "--ipc", "--root", "--wd")
         drop = ("setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups")
         words = [*enter, *SETTLED, *drop, *command]
         done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, check=False)
@@ -133,6 +136,10 @@ def box(plan: Plan, *command: str) -> Iterator[Box]:
     finally:
         process.kill()
         process.wait()
+
+
+def _device(folder: str) -> int:
+    return Path(folder).stat().st_dev
 
 
 def wait_for(condition: Callable[[], bool], *, what: str, patience: float = PATIENCE) -> None:
