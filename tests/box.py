@@ -138,8 +138,12 @@ def box(plan: Plan, *command: str) -> Iterator[Box]:
         process.wait()
 
 
-def _device(folder: str) -> int:
-    return Path(folder).stat().st_dev
+def _device(folder: str) -> int | None:
+    """Where its files are; None if the process has ended, of which whoever enters it will hear."""
+    try:
+        return Path(folder).stat().st_dev
+    except OSError:
+        return None
 
 
 def wait_for(condition: Callable[[], bool], *, what: str, patience: float = PATIENCE) -> None:

@@ -136,6 +136,7 @@ def test_a_node_that_is_ended_asks_its_jobs_to_end_and_leaves_with_0(pair: Pair)
 
 
 def test_a_controller_that_is_ended_saves_its_state_and_leaves_with_0(controller: Box) -> None:
+    controller.run("sinfo")  # it serves
     assert controller.stop() == 0
     assert (controller.files / "var/spool/slurmctld/job_state").is_file()
 

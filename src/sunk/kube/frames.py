@@ -9,7 +9,7 @@ from sunk.kube.resource import R, Record
 
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 _MANAGED: Final = b',"managedFields":[{"manager":'
-"""As the API server writes it, and nobody would a field of his own under that name."""
+"""As the API server writes it; a list of somebody's own under that name hardly begins so."""
 
 
 class Lines:

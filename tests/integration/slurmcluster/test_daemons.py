@@ -248,7 +248,7 @@ def test_a_sick_node_says_so_over_a_drain_of_ours_and_not_over_a_persons(world: 
         slurm(controller, "scancel", "1")
         idle = ("scontrol", "show", "node", name, "--oneliner")
         drained = " State=IDLE+DRAIN+DYNAMIC_NORM "
-        # A job that is cancelled while it is launched is asked to end once more after Slurm's KillWait, 30 s.
+        # Once it took longer than 30 s, and why is not known; after that time (KillWait) Slurm itself asks once more.
         wait_for(lambda: drained in slurm(controller, *idle), what="the end of the job", patience=90)
         expected = before if before == FOREIGN else "epilog 90-check.sh ended with 3, job 1"
         wait_for(lambda: reason() == expected, what=expected)
