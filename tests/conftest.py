@@ -28,6 +28,8 @@ from sunk.local.cluster import Cluster
 from sunk.local.spec import Spec, plain
 
 API_PREFIX = "test-api-"
+CLUSTER = os.environ.get("SUNK_TEST_CLUSTER", "test")
+"""The cluster with three nodes. Two clones that are tested side by side need one each."""
 E2E, UNIT = "tests/e2e/", "tests/unit/"
 
 # How long an example takes says more about the machine than about the code; what must be quick is measured in bench/.
@@ -125,11 +127,11 @@ class Kubectl(msgspec.Struct, frozen=True):
 def cluster() -> Cluster:
     """Three nodes with our images, left running for the next run."""
     wanted = stock.fill()
-    found = clusters.find("test")
+    found = clusters.find(CLUSTER)
     if found and clusters.healthy(found) and found.images == wanted.images:
         return found
-    clusters.remove("test")
-    return clusters.up(plain("test", count=3), stock=wanted)
+    clusters.remove(CLUSTER)
+    return clusters.up(plain(CLUSTER, count=3), stock=wanted)
 
 
 @pytest.fixture
