@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from sunk.local.naming import checked_name
 from sunk.model.refusal import Refusal
 
 MOUNT = Path("/sys/fs/cgroup")
@@ -21,7 +22,7 @@ PATIENCE = 20.0
 
 
 def group(cluster: str) -> str:
-    return f"sunk.{cluster}"
+    return f"sunk.{checked_name(cluster)}"
 
 
 def create(cluster: str, *, nodes: tuple[str, ...]) -> None:

@@ -20,11 +20,12 @@ import msgspec
 
 from sunk.local import cache, cgroups, network as networks, node as nodes, paths, pki, seed
 from sunk.local.control import ControlPlane
+from sunk.local.naming import checked_name, is_name
 from sunk.local.network import API_PORT, Network
 from sunk.local.node import Machine
 from sunk.local.parts import Parts
 from sunk.local.process import Daemon, Home, dead, running, start, wait
-from sunk.local.progress import step
+from sunk.local.progress import note, step
 from sunk.local.spec import Spec
 from sunk.local.stock import Stock
 from sunk.model.refusal import Refusal
@@ -47,7 +48,7 @@ class Cluster(msgspec.Struct, frozen=True):
 
     @property
     def folder(self) -> Path:
-        return paths.clusters() / self.name
+        return folder_of(self.name)
 
     @property
     def home(self) -> Home:
@@ -76,10 +77,18 @@ class Cluster(msgspec.Struct, frozen=True):
         )
 
 
+def folder_of(name: str) -> Path:
+    """Where the cluster of this name lies. It is removed whole one day, so it must be below our own folder."""
+    folder = paths.clusters() / checked_name(name)
+    if folder.is_symlink():
+        raise Refusal(f"{folder} is a symbolic link, and clusters are folders. Look where it leads, and remove it.")
+    return folder
+
+
 def find(name: str) -> Cluster | None:
     """What is written down of the cluster called `name`."""
     try:
-        return msgspec.json.decode((paths.clusters() / name / "cluster.json").read_bytes(), type=Cluster)
+        return msgspec.json.decode((folder_of(name) / "cluster.json").read_bytes(), type=Cluster)
     except FileNotFoundError:
         return None
     except msgspec.DecodeError:
@@ -88,7 +97,8 @@ def find(name: str) -> Cluster | None:
 
 def names() -> list[str]:
     folder = paths.clusters()
-    return sorted(each.name for each in folder.iterdir() if each.is_dir()) if folder.is_dir() else []
+    found = folder.iterdir() if folder.is_dir() else ()
+    return sorted(each.name for each in found if is_name(each.name) and each.is_dir() and not each.is_symlink())
 
 
 def healthy(cluster: Cluster) -> bool:
@@ -101,6 +111,17 @@ def running_one(name: str) -> Cluster:
     found = find(name)
     if found is None or not healthy(found):
         raise Refusal(f"cluster {name} is not whole. See `sunk local status`; `sunk local down` clears it away.")
+    return found
+
+
+def answering_one(name: str) -> Cluster:
+    """As `running_one`, for those who need nothing but the API: a cluster with a part gone will do, with a word of it."""
+    require(name)
+    found = find(name)
+    if found is None or not found.complete or healthy(found) or not _answers(found):
+        return running_one(name)
+    gone = ", ".join(dead(found.home))
+    note(f"Of cluster {name} {gone} does not run any more, but its API answers. See `sunk local status`.")
     return found
 
 
@@ -155,7 +176,7 @@ def down(name: str) -> None:
 
 
 def exists(name: str) -> bool:
-    return (paths.clusters() / name).exists() or cgroups.exists(name) or bool(networks.namespaces(name))
+    return folder_of(name).exists() or cgroups.exists(name) or bool(networks.namespaces(name))
 
 
 def load(cluster: Cluster, archive: Path) -> None:
@@ -167,9 +188,9 @@ def load(cluster: Cluster, archive: Path) -> None:
 
 def remove(name: str) -> None:
     """Remove everything a cluster of this name can own: processes first, since they hold all the rest."""
+    folder = folder_of(name)
     cgroups.kill(name)
     networks.remove(name)
-    folder = paths.clusters() / name
     if mounted := mounts(folder):
         raise Refusal(f"{mounted[0]} is mounted inside the cluster's folder. Unmount it, then repeat.")
     shutil.rmtree(folder, ignore_errors=True)
@@ -195,6 +216,8 @@ def require_root() -> None:
 
 def _write(cluster: Cluster) -> None:
     cluster.folder.mkdir(parents=True, exist_ok=True)
+    # Everything is in it: keys, tokens, sockets of root's containerd, the data of volumes.
+    cluster.folder.chmod(0o700)
     text = msgspec.json.encode(cluster)
     whole = cluster.folder / "cluster.json.new"
     whole.write_bytes(text)

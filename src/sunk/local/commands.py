@@ -155,7 +155,7 @@ def kubeconfig(*, name: str) -> None:
     """
     from sunk.local import cluster
 
-    click.echo(cluster.running_one(name).kubeconfig)
+    click.echo(cluster.answering_one(name).kubeconfig)
 
 
 @local.command(name="exec", context_settings={"ignore_unknown_options": True})
@@ -169,7 +169,7 @@ def execute(*, name: str, command: tuple[str, ...]) -> None:
     from sunk.local import cluster, parts
     from sunk.model.refusal import Refusal
 
-    found = cluster.running_one(name)
+    found = cluster.answering_one(name)
     os.environ["KUBECONFIG"] = str(found.kubeconfig)
     os.environ["PATH"] = f"{parts.build().kubectl.parent}:{os.environ['PATH']}"
     try:

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import msgspec
 
+from sunk.local.naming import checked_name
 from sunk.local.shell import run
 from sunk.model.refusal import Refusal
 
@@ -210,13 +211,13 @@ def _delete(kind: str, name: str, *, among: Callable[[str], list[str]], cluster:
 def namespaces(cluster: str) -> list[str]:
     """Names have no dot, so `sunk.a.` never matches a namespace of cluster `a-b`."""
     found = NAMESPACES.iterdir() if NAMESPACES.is_dir() else ()
-    own = f"sunk.{cluster}"
+    own = f"sunk.{checked_name(cluster)}"
     return sorted(each.name for each in found if each.name == own or each.name.startswith(f"{own}."))
 
 
 def links(cluster: str) -> list[str]:
     every: Iterable[dict[str, str]] = json.loads(run(["ip", "-json", "link", "show"]))
-    return [each["ifname"] for each in every if each.get("ifalias") == f"sunk.{cluster}"]
+    return [each["ifname"] for each in every if each.get("ifalias") == f"sunk.{checked_name(cluster)}"]
 
 
 def _ip(*lines: str, namespace: str | None = None) -> None:

@@ -68,7 +68,7 @@ def make(folder: Path, *, network: Network, known: tuple[Identity, ...]) -> None
     _certificate(folder, "client", subject="/O=system:masters/CN=kube-apiserver", signed=True)
     run(["openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", folder / "accounts.key"])
     rows = (f'{each.token},{each.user},{each.name},"{each.groups}"\n' for each in known)
-    (folder / "tokens.csv").write_text("".join(rows))
+    _for_root(folder / "tokens.csv", "".join(rows).encode())
     for each in known:
         kubeconfig(
             folder / f"{each.name}.kubeconfig", authority=folder / "authority.crt", network=network, token=each.token
@@ -103,5 +103,11 @@ def kubeconfig(file: Path, *, authority: Path, network: Network, token: str) -> 
         "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
         "current-context": name,
     }
-    file.write_bytes(msgspec.json.format(msgspec.json.encode(config)))
+    _for_root(file, msgspec.json.format(msgspec.json.encode(config)))
+
+
+def _for_root(file: Path, content: bytes) -> None:
+    """Write a file that nobody else may read at any moment."""
+    file.touch(mode=0o600)
     file.chmod(0o600)
+    file.write_bytes(content)

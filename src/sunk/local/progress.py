@@ -32,6 +32,11 @@ def step(title: str) -> Iterator[None]:
     console.print(f"[green]✓[/] {escape(title)} [dim]{_elapsed(began)}[/]")
 
 
+def note(text: str) -> None:
+    """Say something that a person should know and that stops nothing."""
+    console.print(f"[yellow]![/] {escape(text)}")
+
+
 def _elapsed(began: float) -> str:
     seconds = time.monotonic() - began
     minutes, rest = divmod(int(seconds), 60)

@@ -1,18 +1,17 @@
 """What a local cluster should look like: its name and its nodes, from the command line or from a nodes.yaml."""
 
-import re
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 import yaml
 
+from sunk.local.naming import checked_name
 from sunk.local.network import MOST_NODES
 from sunk.model.refusal import Refusal
 
 DEFAULT_NAME = "sunk"
 DEFAULT_NODES = 3
-NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,28}[a-z0-9])?")
 
 
 class Taint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -91,12 +90,9 @@ def from_file(name: str, *, file: Path) -> Spec:
 
 def checked(spec: Spec) -> Spec:
     """Names become host names, control groups and namespaces: only what is good for all of them passes."""
-    for kind, name in (("cluster", spec.name), *(("node", each) for each in spec.node_names)):
-        if not NAME.fullmatch(name):
-            raise Refusal(
-                f"«{name}» is no name for a {kind}: use up to 30 small letters, digits and dashes, "
-                "beginning and ending with a letter or digit."
-            )
+    checked_name(spec.name)
+    for name in spec.node_names:
+        checked_name(name, kind="node")
     if twice := next((name for name in spec.node_names if spec.node_names.count(name) > 1), None):
         raise Refusal(f"two nodes are called «{twice}». Give each a name of its own.")
     if len(spec.nodes) > MOST_NODES:
