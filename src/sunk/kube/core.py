@@ -183,6 +183,20 @@ class Service(Record, frozen=True, gc=False):
     status: ServiceStatus = ServiceStatus()
 
 
+class EndpointConditions(Struct, frozen=True, gc=False):
+    ready: bool | None = None
+    """Unknown counts as ready, says Kubernetes."""
+
+
+class Endpoint(Struct, frozen=True, gc=False, rename="camel"):
+    node_name: str = ""
+    conditions: EndpointConditions = EndpointConditions()
+
+
+class EndpointSlice(Record, frozen=True, gc=False):
+    endpoints: tuple[Endpoint, ...] | None = None
+
+
 class VolumeRequests(Struct, frozen=True, gc=False):
     requests: dict[str, str] = field(default_factory=dict)
 
@@ -230,6 +244,7 @@ NODES: Final = Resource(Node, version="v1", plural="nodes", namespaced=False)
 LEASES: Final = Resource(Lease, version="v1", plural="leases", group="coordination.k8s.io")
 NAMESPACES: Final = Resource(Namespace, version="v1", plural="namespaces", namespaced=False)
 SERVICES: Final = Resource(Service, version="v1", plural="services")
+ENDPOINT_SLICES: Final = Resource(EndpointSlice, version="v1", plural="endpointslices", group="discovery.k8s.io")
 CLAIMS: Final = Resource(PersistentVolumeClaim, version="v1", plural="persistentvolumeclaims")
 VOLUMES: Final = Resource(PersistentVolume, version="v1", plural="persistentvolumes", namespaced=False)
 CONFIG_MAPS: Final = Resource(ConfigMap, version="v1", plural="configmaps")

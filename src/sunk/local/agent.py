@@ -13,7 +13,7 @@ from sunk.kube import access, logs
 from sunk.kube.client import Client
 from sunk.kube.collection import Collection
 from sunk.kube.controller import Controller, Source, itself
-from sunk.kube.core import CLAIMS, NODES, SERVICES, VOLUMES, Node, condition
+from sunk.kube.core import CLAIMS, ENDPOINT_SLICES, NODES, SERVICES, VOLUMES, Node, condition
 from sunk.kube.errors import ApiError, Unreachable
 from sunk.kube.loop import run
 from sunk.kube.patch import Apply, Strategic
@@ -35,13 +35,15 @@ async def serve(cluster: Cluster) -> None:
     async with Client(access.from_kubeconfig(cluster.kubeconfig), retry=Retry()) as kube:
         await provide(kube, cluster)
         services, nodes = Collection(kube, SERVICES), Collection(kube, NODES)
+        slices = Collection(kube, ENDPOINT_SLICES)
         claims, made = Collection(kube, CLAIMS), Collection(kube, VOLUMES)
         controllers = (
             balancers.controller(services, pool=cluster.network.balancers),
+            balancers.router(services, slices, network=cluster.network, nodes=cluster.spec.node_names),
             volumes.controller(claims, made, folder=cluster.folder / "volumes"),
             describer(nodes, cluster),
         )
-        duties = {f"follow {each.store.name}": each.run() for each in (services, nodes, claims, made)}
+        duties = {f"follow {each.store.name}": each.run() for each in (services, slices, nodes, claims, made)}
         async with running({**duties, **{each.name: each.run() for each in controllers}}):
             await asyncio.Event().wait()
 

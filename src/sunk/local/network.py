@@ -162,12 +162,15 @@ def add_bridge(network: Network, *, nodes: int) -> None:
         f"address add {network.gateway}/20 dev {BRIDGE}",
         f"link set {BRIDGE} up",
         *(f"route add {network.pods_of(index)} via {network.node(index)}" for index in range(1, nodes + 1)),
-        # Every node's proxy knows every Service; several hops, so that a dead node does not cut them all off.
+        # Every node's proxy knows every Service; several hops, so that a dead node does not cut them all off. An
+        # address of a balancer gets a better route when it is known where its Pods are: see balancers.
         f"route add {network.services} {hops}",
         f"route add {network.balancers} {hops}",
         namespace=network.namespace,
     )
     _forward(network.namespace)
+    # By connection and not by the two addresses: else all of this machine's connections take the same hop.
+    _set(network.namespace, "net/ipv4/fib_multipath_hash_policy", "1")
 
 
 def add_node(network: Network, *, name: str, index: int) -> None:
@@ -226,4 +229,8 @@ def _ip(*lines: str, namespace: str | None = None) -> None:
 
 
 def _forward(namespace: str) -> None:
-    run(["ip", "netns", "exec", namespace, "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward"])
+    _set(namespace, "net/ipv4/ip_forward", "1")
+
+
+def _set(namespace: str, setting: str, value: str) -> None:
+    run(["ip", "netns", "exec", namespace, "sh", "-c", f"echo {value} > /proc/sys/{setting}"])
