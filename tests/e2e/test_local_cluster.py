@@ -1,5 +1,6 @@
 """The local cluster does what people expect of a Kubernetes."""
 
+import stat
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,6 +39,38 @@ def test_services_answer_by_name_by_address_and_from_this_machine(web: Kubectl) 
     address = web("get", "service", "web", "-o", "jsonpath={.status.loadBalancer.ingress[0].ip}")
     with urlopen(f"http://{address}/", timeout=10) as answer:
         assert answer.read().decode().strip() in names
+
+
+@pytest.mark.parametrize("policy", ["Local", "Cluster"])
+def test_a_balanced_address_reaches_every_copy_wherever_it_is(web: Kubectl, policy: str) -> None:
+    names = set(web("get", "pods", "-l", "app=web", "-o", "jsonpath={.items[*].metadata.name}").split())
+    web("patch", "service", "web", "-p", f'{{"spec": {{"externalTrafficPolicy": "{policy}"}}}}')
+    address = web("get", "service", "web", "-o", "jsonpath={.status.loadBalancer.ingress[0].ip}")
+
+    def said() -> str:
+        with urlopen(f"http://{address}/", timeout=5) as answer:
+            return str(answer.read().decode().strip())
+
+    def all_answered() -> bool:
+        try:
+            return {said() for _ in range(24)} == names
+        except OSError:  # routes and rules of each node follow in their own time
+            return False
+
+    eventually(all_answered)
+    assert {said() for _ in range(24)} == names
+
+
+def test_what_a_cluster_keeps_is_roots_alone(cluster: Cluster) -> None:
+    assert stat.S_IMODE(cluster.folder.stat().st_mode) == 0o700
+    secret = [*(cluster.folder / "pki").glob("*.key"), *(cluster.folder / "pki").glob("*.kubeconfig")]
+    assert len(secret) > len(cluster.machines)
+    for file in (*secret, cluster.folder / "pki" / "tokens.csv"):
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
+    # Who may connect to a socket is who may reach it.
+    for machine in cluster.machines:
+        assert machine.containerd_socket.is_relative_to(cluster.folder)
+        assert not stat.S_IMODE(machine.containerd_socket.stat().st_mode) & 0o007
 
 
 def test_logs_and_exec_reach_the_container(web: Kubectl) -> None:

@@ -235,8 +235,9 @@ class PersistentVolume(Record, frozen=True, gc=False):
     status: Phase = Phase()
 
 
-class ConfigMap(Record, frozen=True, gc=False):
+class ConfigMap(Record, frozen=True, gc=False, rename="camel"):
     data: dict[str, str] = field(default_factory=dict)
+    binary_data: dict[str, str] = field(default_factory=dict)
 
 
 PODS: Final = Resource(Pod, version="v1", plural="pods")

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from msgspec import Struct
+from msgspec import Struct, json
 from tests.e2e.slurmcluster.release import LABEL, SOON, Release, on
 from tests.waiting import eventually
 
@@ -110,6 +110,60 @@ def test_a_partition_stays_until_no_job_names_it(slurm: Release) -> None:
     assert everything(slurm) == before
 
 
+COMMENT = """\
+function slurm_job_submit(job, partitions, user) job.admin_comment = "%s" return slurm.SUCCESS end
+function slurm_job_modify(job, record, partitions, user) return slurm.SUCCESS end
+"""
+
+
+def own_files(slurm: Release, script: str) -> None:
+    found = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "own"}, "data": {"job_submit.lua": script}}
+    slurm.kubectl("apply", "--server-side", "-f", "-", stdin=json.encode(found).decode())
+
+
+def commented(slurm: Release) -> str:
+    """What the script for submissions does to a job."""
+    return slurm.job(slurm.submit("true"), "AdminComment")
+
+
+def test_an_edit_of_peoples_own_files_is_tried_and_comes_into_force_by_itself(slurm: Release) -> None:
+    before = everything(slurm)
+    own_files(slurm, COMMENT % "first")
+    slurm.install({"slurmConfig": {"slurmCtld": {"etcConfigMap": "own"}, "extraConfig": "JobSubmitPlugins=lua\n"}})
+    slurm.ready()
+    assert commented(slurm) == "first"
+
+    own_files(slurm, COMMENT % "second")
+    eventually(lambda: commented(slurm) == "second", seconds=SOON)
+    slurm.ready()
+
+    own_files(slurm, f"functio {COMMENT % 'third'}")
+    assert_refused(slurm, Mistake({}, "slurmConfig", "job_submit.lua:1: "))
+    assert commented(slurm) == "second"
+    own_files(slurm, COMMENT % "second")
+    slurm.ready()
+    assert everything(slurm) == before
+
+
+def test_a_rest_service_answers_whoever_brings_a_token(slurm: Release) -> None:
+    slurm.install({"rest": {"enabled": True}})
+    slurm.ready()
+    slurm.kubectl("rollout", "status", "deployment/slurm-rest", "--timeout=90s")
+    token = slurm("scontrol", "token", "lifespan=300", user="nobody").strip().removeprefix("SLURM_JWT=")
+
+    def asked(path: str, *, secret: str) -> str:
+        headers = ("-H", "X-SLURM-USER-NAME: nobody", "-H", f"X-SLURM-USER-TOKEN: {secret}")
+        return slurm("curl", "--silent", "--max-time", "20", *headers, f"http://slurm-rest:6820{path}")
+
+    paths = json.decode(asked("/openapi/v3", secret=token))["paths"]
+    version = max(re.findall(r"/slurm/(v[0-9.]+)/ping/", " ".join(paths)))
+    pings = json.decode(asked(f"/slurm/{version}/ping/", secret=token))["pings"]
+    assert [one["responding"] for one in pings] == [True]
+    jobs = json.decode(asked(f"/slurm/{version}/jobs/", secret=token))["jobs"]
+    assert "RUNNING" in [state for job in jobs for state in job["job_state"]]
+    assert "Authentication" in asked(f"/slurm/{version}/jobs/", secret=f"{token[:-8]}AAAAAAAA")
+
+
 # What is wrong
 
 
@@ -157,6 +211,12 @@ REFUSED = {
     ),
     "a setting that slurmctld does not know": Mistake(
         {"slurmConfig": {"extraConfig": "NoSuchSetting=1\n"}}, "slurmConfig", "NoSuchSetting"
+    ),
+    "a plugin that nobody but slurmd looks for": Mistake(
+        {"slurmConfig": {"slurmCtld": {"taskPlugin": "task/afinity"}}}, "slurmConfig", "TaskPlugin=task/afinity: slurmd"
+    ),
+    "a prolog that no node has": Mistake(
+        {"slurmConfig": {"extraConfig": "Prolog=/opt/prolog\n"}}, "slurmConfig", "Prolog=/opt/prolog: there is no such"
     ),
     "a setting that slurmdbd does not know": Mistake(
         {"accounting": {"extraConfig": "NoSuchSetting=1\n"}}, "accounting.extraConfig", "NoSuchSetting"

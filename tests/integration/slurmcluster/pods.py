@@ -90,6 +90,25 @@ class World(msgspec.Struct, frozen=True):
         ) as it:
             yield it
 
+    @contextmanager
+    def errand(self, body: dict[str, Any]) -> Iterator[Box]:
+        """Run a Pod that runs one command and ends."""
+        spec = body["spec"]
+        container = spec["containers"][0]
+        name = body["metadata"]["name"]
+        user = spec["securityContext"]["runAsUser"]
+        plan = Plan(
+            image=self.images[container["name"]],
+            folder=self.folder / name,
+            network=self.network,
+            name=name,
+            user=user,
+            files=self._files(spec, container),
+        )
+        variables = [f"{each['name']}={each['value']}" for each in container.get("env", ())]
+        with box(plan, "env", *variables, *container["command"]) as it:
+            yield it
+
     def hook(self, name: str) -> list[str]:
         """What Kubernetes runs in the first container before it ends it."""
         container = self._workload(name)["spec"]["template"]["spec"]["containers"][0]
@@ -120,7 +139,9 @@ class World(msgspec.Struct, frozen=True):
             if "emptyDir" in volume:
                 found[place] = Folder("", owner=owner)
             for path, text, mode in self._contents(volume):
-                found[f"{place}/{path}"] = Mounted(text, mode=mode, owner=owner)
+                # One file of a volume has the place itself.
+                if mount.get("subPath", path) == path:
+                    found[place if "subPath" in mount else f"{place}/{path}"] = Mounted(text, mode=mode, owner=owner)
         return found
 
     def _contents(self, volume: Mapping[str, Any]) -> Iterator[tuple[str, str, int]]:

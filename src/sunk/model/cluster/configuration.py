@@ -34,7 +34,7 @@ class SlurmCtld(Struct, frozen=True, gc=False, rename="camel"):
     task_plugin: Plugin = "task/none"
     """TaskPlugin: task/none, task/affinity, task/cgroup, or several by commas."""
     etc_config_map: ConfigMapName = ""
-    """A ConfigMap with further files for the controller, such as job_submit.lua."""
+    """A ConfigMap with further files of /etc/slurm, such as plugstack.conf or job_submit.lua. Edits are applied."""
 
     @property
     def tracking(self) -> str:

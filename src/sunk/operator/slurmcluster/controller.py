@@ -99,7 +99,8 @@ class Keeper:
         found = await self._removal.guarded(found)
         try:
             cluster = view(found.spec, name=key.name, namespace=key.namespace, uid=found.metadata.uid)
-            plan = await self._farewell.plan(cluster, known=found.status.config_applied)
+            etc = await references.etc_files(self._client, cluster)
+            plan = await self._farewell.plan(cluster, known=found.status.config_applied, etc=etc)
             everything = objects(cluster, files=plan.files)
         except Refusal as wrong:
             return await self._refused(found, str(wrong))
@@ -122,7 +123,7 @@ class Keeper:
         self._told(found, judged)
         await self._seen(found, judged)
         if judged.wanted == judged.applied:
-            return Requeue(after=AGAIN) if plan.waits else None
+            return _look_again(cluster, plan)
         return Requeue(after=LATER if judged.final else SOON)
 
     def _is_up(self, found: SlurmCluster) -> bool:
@@ -172,6 +173,13 @@ class Keeper:
         if wanted != found.status:
             patch = Merge({"status": to_builtins(wanted)})
             await self._clusters.of(found.key).patch(found.key, patch, status=True)
+
+
+def _look_again(cluster: Cluster, plan: Plan) -> Requeue | None:
+    """When all is well: for a queue to empty, or for an edit of people's own files, of which no watch tells."""
+    if plan.waits:
+        return Requeue(after=AGAIN)
+    return Requeue(after=LATER) if cluster.spec.slurm_config.slurm_ctld.etc_config_map else None
 
 
 def _about(found: SlurmCluster) -> Reference:

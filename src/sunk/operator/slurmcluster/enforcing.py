@@ -17,7 +17,7 @@ from sunk.operator.slurmcluster.availability import Configuration
 from sunk.operator.slurmcluster.errand import Answer, Errands
 from sunk.operator.slurmcluster.farewell import Plan
 from sunk.operator.slurmcluster.metadata import CONFIG_HASH, CONTROLLER, selector
-from sunk.operator.slurmcluster.trial import Trial, slurmctld_trial, slurmdbd_trial
+from sunk.operator.slurmcluster.trial import Trial, slurm_trials, slurmdbd_trial
 from sunk.operator.slurmcluster.view import Cluster
 
 TRYING: Final = "Trying"
@@ -41,7 +41,8 @@ class Enforcing:
         wanted = plan.wanted
         trials = await self._trials(cluster, plan.files, wanted)
         answers = [await self._asked(one) for one in trials]
-        refused = [f"{one.at}: {said.words}" for one, said in zip(trials, answers, strict=True) if said.refused]
+        both = zip(trials, answers, strict=True)
+        refused = [f"{one.at}: {said.words}" for one, said in both if said.refused and not (one.optional and said.mute)]
         if refused:
             return Configuration(wanted, reason=BAD, message=f"the last one stays; {'; '.join(refused)}", final=True)
         if not all(said.done for said in answers):
@@ -54,7 +55,7 @@ class Enforcing:
     async def _trials(self, cluster: Cluster, files: Mapping[str, str], wanted: str) -> list[Trial]:
         found = []
         if not await self._is_live(cluster, "slurm-conf", files):
-            found.append(slurmctld_trial(cluster, files, wanted))
+            found += slurm_trials(cluster, files, wanted)
         if keys.serves_accounting(cluster):
             accounting, notes = {slurmdbd.FILE: slurmdbd.slurmdbd_conf(cluster)}, slurmdbd.annotations(cluster)
             if not await self._is_live(cluster, "slurmdbd-conf", accounting, notes=notes):

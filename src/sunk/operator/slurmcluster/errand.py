@@ -34,6 +34,8 @@ class Answer(Struct, frozen=True):
     done: bool
     well: bool = False
     words: str = ""
+    mute: bool = False
+    """Whether it ended without a word of its own: from outside, or because its image does not run there."""
 
     @property
     def refused(self) -> bool:
@@ -85,8 +87,9 @@ def answer(pod: Pod) -> Answer:
         case "Succeeded":
             return Answer(done=True, well=True, words=_last_words(pod))
         case "Failed":
-            told = _last_words(pod) or hindrance(pod) or pod.status.message or pod.status.reason or "it gave no reason"
-            return Answer(done=True, words=told)
+            own = _last_words(pod)
+            told = own or hindrance(pod) or pod.status.message or pod.status.reason or "it gave no reason"
+            return Answer(done=True, words=told, mute=not own)
     return Answer(done=False, words=hindrance(pod))
 
 

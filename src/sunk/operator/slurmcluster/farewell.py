@@ -4,7 +4,7 @@ A partition that is gone from slurm.conf takes its jobs along. So it stays, drai
 in force, an errand asks Slurm whether any job names it, and when none does it is left out.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from msgspec import Struct
@@ -19,6 +19,7 @@ from sunk.operator.slurmcluster.mark import marked
 from sunk.operator.slurmcluster.trial import unnamed
 from sunk.operator.slurmcluster.view import Cluster
 
+NOTHING: Final[Mapping[str, str]] = {}
 AGAIN: Final = 10.0
 """Seconds between two looks at the queue."""
 
@@ -38,14 +39,17 @@ class Farewell:
         self._client = client
         self._errands = errands
 
-    async def plan(self, cluster: Cluster, *, known: str) -> Plan:
-        """Decide, where `known` is the hash of what Slurm is known to run with."""
-        asked_for = configuration(cluster)
+    async def plan(self, cluster: Cluster, *, known: str, etc: Mapping[str, str] = NOTHING) -> Plan:
+        """Decide, where `known` is the hash of what Slurm is known to run with.
+
+        `etc` are people's own files. Where one has the name of one of ours, ours counts.
+        """
+        asked_for = {**etc, **configuration(cluster)}
         before = await self._in_force(cluster)
         gone = _partitions(leaving(before, asked_for[SLURM_CONF]))
         if not gone:
             return Plan(*marked(asked_for, cluster=cluster))
-        drained, mark = marked(configuration(cluster, before=before), cluster=cluster)
+        drained, mark = marked({**etc, **configuration(cluster, before=before)}, cluster=cluster)
         words = f"partition {', '.join(gone)} stays, drained, until no job names it"
         if mark != known:
             return Plan(drained, mark, waits=words)

@@ -5,7 +5,7 @@ stopped the old Pod by then, so it is looked for before anything is changed.
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -16,7 +16,12 @@ from sunk.kube.resource import Resource
 from sunk.model.refusal import Refusal
 from sunk.operator.slurmcluster import keys
 from sunk.operator.slurmcluster.applying import CLAIMS
+from sunk.operator.slurmcluster.conf import JWT_KEY
 from sunk.operator.slurmcluster.view import Cluster
+
+ETC_FILES: Final = "slurmConfig.slurmCtld.etcConfigMap"
+LARGEST: Final = 768 * 1024
+"""Bytes. They lie beside our own files in one ConfigMap, which may have a mebibyte."""
 
 
 class Reference(Struct, frozen=True):
@@ -41,7 +46,32 @@ async def check(client: Client, cluster: Cluster) -> None:
         try:
             await client.get(one.resource, one.name, namespace=cluster.namespace)
         except NotFound:
-            raise Refusal(f"{one.at}: there is no {one.kind} {cluster.namespace}/{one.name}. Make it.") from None
+            raise Refusal(_missing(one, cluster)) from None
+
+
+async def etc_files(client: Client, cluster: Cluster) -> dict[str, str]:
+    """People's own files for /etc/slurm, by name.
+
+    They are copied into the configuration and not mounted as they are: an edit is then tried like everything else, and
+    reaches slurmctld only if it is good.
+    """
+    name = cluster.spec.slurm_config.slurm_ctld.etc_config_map
+    if not name:
+        return {}
+    try:
+        found = await client.get(CONFIG_MAPS, name, namespace=cluster.namespace)
+    except NotFound:
+        raise Refusal(_missing(Reference(ETC_FILES, "ConfigMap", name), cluster)) from None
+    if found.binary_data:
+        raise Refusal(f"{ETC_FILES}: {min(found.binary_data)} of ConfigMap {name} is no text. Take it out.")
+    size = sum(len(text.encode()) for text in found.data.values())
+    if size > LARGEST:
+        raise Refusal(f"{ETC_FILES}: the files of ConfigMap {name} have {size} bytes, and there is room for {LARGEST}.")
+    return {file: text for file, text in found.data.items() if file not in (keys.SLURM_KEY, JWT_KEY)}
+
+
+def _missing(one: Reference, cluster: Cluster) -> str:
+    return f"{one.at}: there is no {one.kind} {cluster.namespace}/{one.name}. Make it."
 
 
 def _claims(cluster: Cluster) -> Iterator[tuple[str, str]]:
@@ -54,6 +84,6 @@ def _claims(cluster: Cluster) -> Iterator[tuple[str, str]]:
 
 def _config_maps(cluster: Cluster) -> Iterator[tuple[str, str]]:
     config = cluster.spec.slurm_config
-    yield "slurmConfig.slurmCtld.etcConfigMap", config.slurm_ctld.etc_config_map
+    yield ETC_FILES, config.slurm_ctld.etc_config_map
     yield "slurmConfig.slurmd.prologConfigMap", config.slurmd.prolog
     yield "slurmConfig.slurmd.epilogConfigMap", config.slurmd.epilog

@@ -173,11 +173,7 @@ def _init(cluster: Cluster) -> list[Object]:
 
 
 def _etc(cluster: Cluster) -> Object:
-    """Files of people first: where two have the same name the later one counts."""
-    sources: list[Object] = []
-    if theirs := cluster.spec.slurm_config.slurm_ctld.etc_config_map:
-        sources.append({"configMap": {"name": theirs}})
-    sources.append({"configMap": {"name": cluster.named("slurm-conf")}})
+    sources: list[Object] = [{"configMap": {"name": cluster.named("slurm-conf")}}]
     sources.append(_key(keys.auth(cluster), keys.SLURM_KEY))
     if cluster.spec.rest.enabled:
         sources.append(_key(keys.jwt(cluster), JWT_KEY))

@@ -1,12 +1,15 @@
 """What errands ask of Slurm: is a configuration good, do you run with it, does any job name this partition.
 
 slurmctld has no way to only check. So it is started on the new files, in a Pod of its own, with a state that is thrown
-away, without accounting and without nodes, until it says that it runs. What it says instead is the answer. slurmdbd has
-a way: it reads its file, asks the database for its version, and changes nothing.
+away and without accounting, until it says that it runs. What it says instead is the answer. Much of the configuration is
+read by slurmd alone, and a mistake there would stop every node and its jobs with it: so a slurmd is started beside it
+for each kind of node, in each image that compute nodes have (`trial.sh`). slurmdbd has a way: it reads its file, asks
+the database for its version, and changes nothing.
 """
 
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
@@ -15,8 +18,9 @@ from sunk.operator.slurmcluster import keys
 from sunk.operator.slurmcluster.conf import ETC, SLURM_CONF, SLURM_USER, fingerprint
 from sunk.operator.slurmcluster.errand import DEADLINE, ERRAND
 from sunk.operator.slurmcluster.metadata import CONFIGURATION, metadata
-from sunk.operator.slurmcluster.pods import UNPRIVILEGED, Body, Object, as_user, image, secret, template
+from sunk.operator.slurmcluster.pods import UNPRIVILEGED, Body, Object, as_user, environment, image, secret, template
 from sunk.operator.slurmcluster.slurmdbd import FILE as DATABASE_CONF
+from sunk.operator.slurmcluster.triednodes import NOTHING, TriedNodes, tried_nodes
 from sunk.operator.slurmcluster.view import Cluster
 
 NEW: Final = "/candidate"
@@ -24,28 +28,7 @@ _PASSWORD: Final = "/password"  # noqa: S105 - a folder
 _SHORT: Final = 10
 _AGAIN: Final = 60.0
 
-_TRY: Final = f"""\
-set -u
-folder=$(mktemp -d)
-cp -L {NEW}/* "$folder"/ && cp -L {ETC}/slurm.key "$folder"/ && chmod 600 "$folder"/slurm.key
-mkdir "$folder"/state
-host=$(hostname -s)
-sed -i -E '/^[[:space:]]*(StateSaveLocation|SlurmctldHost|SlurmctldPidFile|AccountingStorage[a-z]*|JobSubmitPlugins|SlurmUser)[[:space:]]*=/Id' "$folder"/{SLURM_CONF}
-printf '%s\\n' "StateSaveLocation=$folder/state" "SlurmctldHost=$host(127.0.0.1)" "SlurmctldPidFile=$folder/pid" "SlurmUser=$(id -un)" >> "$folder"/{SLURM_CONF}
-export SLURM_CONF="$folder"/{SLURM_CONF}
-slurmctld -D -c -f "$SLURM_CONF" > "$folder"/log 2>&1 &
-daemon=$!
-for _ in $(seq 300); do
-    if grep -q 'Running as primary controller' "$folder"/log; then kill "$daemon"; exit 0; fi
-    kill -0 "$daemon" 2>/dev/null || break
-    sleep 0.1
-done
-kill -9 "$daemon" 2>/dev/null
-# It gathers what nobody stores here, and says so each time.
-sed -E -n "/gathered, but not stored/d; s#$folder/##g; s/^.*(fatal|error): //p" "$folder"/log | tail -5 | tee /dev/termination-log
-exit 1
-"""
-
+_TRY: Final = Path(__file__).with_name("trial.sh").read_text()
 _TRY_DATABASE: Final = f"""\
 set -u
 umask 077
@@ -94,13 +77,34 @@ class Trial(Struct, frozen=True):
     errand: Object
     again: float = math.inf
     """Seconds after which it is worth another try, though nothing was changed."""
+    optional: bool = False
+    """Whether no answer is no hindrance: an image of some nodes may not run on the Nodes of the control plane."""
 
 
-def slurmctld_trial(cluster: Cluster, files: Mapping[str, str], wanted: str) -> Trial:
+def slurm_trials(cluster: Cluster, files: Mapping[str, str], wanted: str) -> list[Trial]:
+    """One in the image of slurmctld, with the nodes that have it too, and one in each other image of nodes."""
+    ours = image(cluster, cluster.spec.controller.image)
+    kinds = tried_nodes(cluster)
     candidate = _candidate(cluster, f"conf-{wanted[:_SHORT]}", files)
+    first = _slurm_trial(cluster, candidate, ours, kinds.get(ours["image"], NOTHING), controller=True)
+    others = (nodes for reference, nodes in kinds.items() if reference != ours["image"])
+    return [first, *(_slurm_trial(cluster, candidate, nodes.image, nodes, controller=False) for nodes in others)]
+
+
+def _slurm_trial(cluster: Cluster, candidate: Object, runs: Object, nodes: TriedNodes, *, controller: bool) -> Trial:
+    variables = {
+        "CANDIDATE": NEW,
+        "ETC": ETC,
+        "IMAGE": runs["image"],
+        "CONTROLLER": "yes" if controller else "no",
+        "NODES": nodes.lines,
+        "ELSEWHERE": ":".join(nodes.elsewhere),
+    }
+    mark = fingerprint(variables | {"candidate": candidate["metadata"]["name"]})[:_SHORT]
     volumes, mounts = _mounted(candidate)
-    errand = _errand(cluster, f"try-{wanted[:_SHORT]}", _TRY, (), volumes=volumes, mounts=mounts)
-    return Trial("slurmConfig, compute", candidate=candidate, errand=errand)
+    errand = _errand(cluster, f"try-{mark}", _TRY, (), volumes=volumes, mounts=mounts)
+    errand["spec"]["containers"][0] |= {"env": environment(variables), **runs}
+    return Trial("slurmConfig, compute", candidate=candidate, errand=errand, optional=not controller)
 
 
 def slurmdbd_trial(cluster: Cluster, files: Mapping[str, str]) -> Trial:
