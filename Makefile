@@ -5,10 +5,13 @@ SUNK := .venv/bin/sunk
 PYTEST := .venv/bin/python -m pytest --numprocesses 3 --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up down test test-all lint format generate bench lock clean
+.PHONY: help venv setup up down unit test test-all lint format generate bench lock clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
+
+venv: ## Make the Python environment of this clone; needs no root
+	@./bootstrap venv
 
 setup: ## Install and build all that is needed (packages, .venv, Kubernetes, images); quick the second time
 	@./bootstrap
@@ -21,26 +24,29 @@ up: setup ## Start a real three-node Kubernetes with a Slurm cluster on it, and 
 down: ## End it and leave nothing behind
 	@$(SUNK) local down
 
-lint: setup ## Check style, types and the direction of imports
+lint: venv ## Check style, types and the direction of imports
 	@.venv/bin/ruff check
 	@.venv/bin/ruff format --check
 	@.venv/bin/mypy
 	@.venv/bin/lint-imports
 
-test: lint ## Lint, then unit, integration and smoke end-to-end tests; what CI runs
+unit: venv ## Unit tests alone; needs neither root nor images
+	@$(PYTEST) tests/unit
+
+test: setup lint ## Lint, then unit, integration and smoke end-to-end tests; what CI runs
 	@$(PYTEST) -m "not full"
 
-test-all: lint ## Every test, with the second Slurm version and fault injection
+test-all: setup lint ## Every test, with the second Slurm version and fault injection
 	@$(PYTEST)
 
 bench: setup ## Run every benchmark; results in bench/results/
 	@.venv/bin/python -m bench
 
-format: ## Put the code into shape
+format: venv ## Put the code into shape
 	@.venv/bin/ruff check --fix-only
 	@.venv/bin/ruff format
 
-generate: ## Write the CRDs, values schemas and the page of values anew
+generate: venv ## Write the CRDs, values schemas and the page of values anew
 	@.venv/bin/python -m sunk.model.generate
 
 LOCK := .venv/bin/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-annotate --no-header --universal --python-version 3.11
