@@ -10,6 +10,7 @@ from sunk.model.schema.misspelt import misspelt
 
 class Inner(Struct, frozen=True, rename="camel"):
     max_time: int = 0
+    """In minutes. Of what, the test does not care."""
     free: dict[str, Any] = field(default_factory=dict)
 
 
@@ -20,25 +21,37 @@ class Outer(Struct, frozen=True):
 
 
 def test_what_is_spelt_well_is_passed_over() -> None:
-    assert misspelt({"one": {"maxTime": 1}, "many": [{}], "named": {"any name": {"maxTime": 2}}}, Outer) == ""
-    assert misspelt({}, Outer) == ""
+    assert misspelt({"one": {"maxTime": 1}, "many": [{}], "named": {"any name": {"maxTime": 2}}}, Outer) == ()
+    assert misspelt({}, Outer) == ()
 
 
 def test_a_typo_is_told_with_its_path_and_what_was_meant() -> None:
-    assert misspelt({"one": {"maxtime": 1}}, Outer) == "one.maxtime: there is no such value. Did you mean maxTime?"
-    assert misspelt({"many": [{}, {"maxTimes": 1}]}, Outer).startswith("many[1].maxTimes: ")
-    assert (
-        misspelt({"named": {"a": {"zzz": 1}}}, Outer) == "named.a.zzz: there is no such value. There are free, maxTime."
+    assert misspelt({"one": {"maxtime": 1}}, Outer) == ("one.maxtime: there is no such value. Did you mean maxTime?",)
+    assert misspelt({"many": [{}, {"maxTimes": 1}]}, Outer)[0].startswith("many[1].maxTimes: ")
+    assert misspelt({"named": {"a": {"zzz": 1}}}, Outer) == (
+        "named.a.zzz: there is no such value. There are free, maxTime (In minutes).",
+    )
+
+
+def test_every_typo_is_told() -> None:
+    found = misspelt({"one": {"maxtime": 1, "fre": {}}, "many": [{"zzz": 1}], "nmaed": {}}, Outer)
+    assert [each.partition(":")[0] for each in found] == ["one.maxtime", "one.fre", "many[0].zzz", "nmaed"]
+
+
+def test_what_is_only_a_little_alike_is_not_suggested() -> None:
+    (said,) = misspelt({"compute": {"mounts": [{"mountPath": "/home", "pvc": "home"}]}}, SlurmClusterSpec)
+    assert said.startswith(
+        "compute.mounts[0].mountPath: there is no such value. There are name (Where it is mounted), "
     )
 
 
 def test_what_is_passed_on_unread_may_hold_anything() -> None:
-    assert misspelt({"one": {"free": {"whatever": {"deep": 1}}}}, Outer) == ""
+    assert misspelt({"one": {"free": {"whatever": {"deep": 1}}}}, Outer) == ()
 
 
 def test_a_value_of_the_wrong_type_is_left_to_whoever_converts_it() -> None:
-    assert misspelt({"one": 3, "many": {}, "named": []}, Outer) == ""
+    assert misspelt({"one": 3, "many": {}, "named": []}, Outer) == ()
 
 
 def test_null_in_the_place_of_a_map_is_no_typo() -> None:
-    assert misspelt({"compute": {"nodes": {"gpu": {"resources": None, "image": None}}}}, SlurmClusterSpec) == ""
+    assert misspelt({"compute": {"nodes": {"gpu": {"resources": None, "image": None}}}}, SlurmClusterSpec) == ()

@@ -7,8 +7,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 from sunk.model.cluster.daemons import Containers, Volumes
 from sunk.model.cluster.parts import Environment, Image, Line, Mount, ObjectName
 from sunk.model.nodeset import DynamicFeature, FeatureName, Prefix
-from sunk.model.schema.pattern import END
-from sunk.model.schema.vocabulary import IntOrString, Opaque, Quantity
+from sunk.model.schema.vocabulary import IntOrString, Opaque, Quantity, rule
 
 MOST_DEFINITIONS: Final = 512
 Anything = dict[str, Any]
@@ -16,7 +15,14 @@ Anything = dict[str, Any]
 Amounts = Annotated[dict[str, Quantity | None], Meta(max_length=32)]
 Layer = Annotated[str, Meta(min_length=1, max_length=63)]
 Annotations = Annotated[dict[str, Line | None], Meta(max_length=64)]
-GresGpu = Annotated[str, Meta(max_length=128, pattern=rf"^([A-Za-z0-9_.-]+:)?[0-9]+{END}")]
+# By a rule, which may say what is wanted, where a pattern is only shown.
+GresGpu = Annotated[
+    str,
+    rule(
+        "self.matches('^([A-Za-z0-9_.-]+:)?[0-9]+$')", "wanted: type and number of GPUs, as h100:8, or a number, as 8"
+    ),
+    Meta(max_length=128),
+]
 
 
 class LayerImage(Struct, frozen=True, gc=False, rename="camel"):
@@ -59,6 +65,8 @@ class Definition(Struct, frozen=True, gc=False, rename="camel"):
     sku_cpu: Annotated[int, Meta(ge=1)] | UnsetType | None = UNSET
     """CPUs of the Slurm node; those of the limits, the requests or the Node if it is not set."""
     resources: LayerResources | UnsetType | None = UNSET
+    node_selector: Annotations | UnsetType | None = UNSET
+    """Labels that its Nodes must have: short for required node affinity, with which it is joined. Null drops one."""
     affinity: Anything | UnsetType | None = UNSET
     """Of this only required node affinity chooses Nodes."""
     tolerations: Annotated[tuple[Opaque, ...], Meta(max_length=64)] | UnsetType | None = UNSET

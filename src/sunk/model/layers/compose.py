@@ -6,12 +6,13 @@ Everything else is, `replicas` too. A layer may well say «two of these»; were 
 take every Node that fits.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set as AbstractSet
 from itertools import islice
 from typing import Any, Final
 
 from msgspec import Struct
 
+from sunk.model.layers.nodeselector import SELECTOR, as_affinity
 from sunk.model.layers.shelf import Shelf
 from sunk.model.layers.tree import Layer, Map, Part, Path, origins, plain, plant
 from sunk.model.layers.update import update
@@ -50,12 +51,14 @@ def compose(name: str, *, nodes: Mapping[str, object], shipped: Mapping[str, obj
         raise Refusal(f"{definition.place}: its layers come to more than {MOST_LAYERS}. Let fewer build on each other.")
     made: Part = Map({}, definition)
     for layer in layers:
-        passed_over = OWN if layer != definition else frozenset({"definitions"})
+        passed_over = {SELECTOR} | (OWN if layer != definition else {"definitions"})
         made = update(made, _values(layer, shelf=shelf, without=passed_over), at=definition.place) or made
+        if wanted := as_affinity(shelf.values(layer).get(SELECTOR), layer=layer):
+            made = update(made, wanted, at=definition.place) or made
     return Composed(name, value=plain(made), origins=dict(origins(made)), layers=layers)
 
 
-def _values(layer: Layer, *, shelf: Shelf, without: frozenset[str]) -> Part:
+def _values(layer: Layer, *, shelf: Shelf, without: AbstractSet[str]) -> Part:
     values = {key: value for key, value in shelf.values(layer).items() if key not in without}
     return plant(values, layer=layer, at=layer.place)
 

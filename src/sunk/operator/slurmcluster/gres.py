@@ -5,13 +5,16 @@ is, by all the names that nodes of a definition can have. `AutoDetect=nvidia` ad
 where there is no driver the file alone counts, so that any file under these names does for a trial.
 """
 
+import re
 from collections.abc import Iterator
+from typing import Final
 
 from sunk.model.refusal import Refusal
-from sunk.operator.slurmcluster.lines import owned, word
+from sunk.operator.slurmcluster.lines import owned
 from sunk.operator.slurmcluster.view import Cluster, NodeDefinition
 
 DEVICES = "/dev/nvidia"
+_GPUS: Final = re.compile(r"((?P<type>[A-Za-z0-9_.-]+):)?(?P<count>[0-9]{1,4})")
 
 
 def gres_conf(cluster: Cluster) -> str:
@@ -24,12 +27,15 @@ def gres_conf(cluster: Cluster) -> str:
 
 def gpus(definition: NodeDefinition) -> tuple[str, int] | None:
     """Type, which may be empty, and number of the GPUs of a node."""
-    kind, _, count = word(definition.gres_gpu, at=f"{definition.place}.gresGpu").rpartition(":")
-    if not count:
+    if not definition.gres_gpu:
         return None
-    if not count.isdecimal():
-        raise Refusal(f"{definition.place}.gresGpu: {definition.gres_gpu!r} should end with a number, as in h100:8.")
-    return (kind, int(count)) if int(count) else None
+    found = _GPUS.fullmatch(definition.gres_gpu)
+    if found is None:
+        raise Refusal(
+            f"{definition.place}.gresGpu: {definition.gres_gpu!r} is not a type and a number of GPUs. Write h100:8 for "
+            "eight of type h100, or 8 if they have none."
+        )
+    return (found["type"] or "", int(found["count"])) if int(found["count"]) else None
 
 
 def gres(definition: NodeDefinition) -> str:

@@ -29,7 +29,7 @@ def spec(chart: Path, files: Sequence[Path] = ()) -> SlurmClusterSpec:
     """The spec that `helm install` with these files would give a SlurmCluster; a typo is refused as Helm would."""
     found = values(chart, files)
     if unknown := misspelt(found, SlurmClusterSpec):
-        raise Refusal(f"the values do not make a SlurmCluster: {unknown}")
+        raise Refusal("the values do not make a SlurmCluster:" + "".join(f"\n  {one}" for one in unknown))
     try:
         # By way of JSON, as the API server gives it: what is passed on unread is kept as text.
         return msgspec.json.decode(msgspec.json.encode(found), type=SlurmClusterSpec)

@@ -175,6 +175,12 @@ def test_gpus_are_counted_where_a_definition_has_some() -> None:
     assert not [line for line in lines if "slurm-cpu" in line]
 
 
+@pytest.mark.parametrize("bad", ["h100", "h100:", ":8", "h100:8:2", "h100:eight", "8 x h100", "h100:-1", "8\n"])
+def test_gpus_that_cannot_be_counted_are_refused_with_an_example(bad: str) -> None:
+    with pytest.raises(Refusal, match=r"compute\.nodes\.gpu\.gresGpu: .* Write h100:8 for eight of type h100"):
+        slurm_conf(with_nodes(gpu={"gresGpu": bad}))
+
+
 def test_a_gres_conf_of_ones_own_is_taken_as_it_is() -> None:
     made = cluster({"slurmConfig": {"gresConfig": "AutoDetect=nvml # all\n"}})
     assert configuration(made)["gres.conf"] == "AutoDetect=nvml\n"

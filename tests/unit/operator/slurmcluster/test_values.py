@@ -43,6 +43,14 @@ def test_null_takes_away_what_the_chart_has_and_stays_where_it_has_nothing() -> 
     assert found == {"a": {"y": 2, "new": None}, "other": {"deep": None}}
 
 
+def test_every_unknown_value_is_named_at_once(tmp_path: Path) -> None:
+    wrong = {"controler": {}, "compute": {"nodes": {"cpu": {"definitons": []}}, "mounts": [{"mountPath": "/home"}]}}
+    with pytest.raises(Refusal) as said:
+        spec(CHART, given(tmp_path, wrong))
+    for path in ("controler: ", "compute.nodes.cpu.definitons: ", "compute.mounts[0].mountPath: "):
+        assert f"\n  {path}" in str(said.value)
+
+
 def test_files_meet_each_other_before_they_meet_the_chart(chart: Path, tmp_path: Path) -> None:
     # Taken one by one, the first would leave nothing of the chart's map for the second.
     files = given(tmp_path, {"controller": None}, {"controller": {"priorityClassName": "high"}})
