@@ -18,7 +18,7 @@ from urllib.request import urlopen
 
 import msgspec
 
-from sunk.local import cache, cgroups, network as networks, node as nodes, paths, pki, seed
+from sunk.local import cache, cgroups, limits, network as networks, node as nodes, paths, pki, seed
 from sunk.local.control import ControlPlane
 from sunk.local.naming import checked_name, is_name
 from sunk.local.network import API_PORT, Network
@@ -146,6 +146,7 @@ def up(spec: Spec, *, stock: Stock, subnet: str | None = None) -> Cluster:
     if exists(spec.name):
         with step(f"Clear the remains of an earlier {spec.name}"):
             remove(spec.name)
+    limits.require_instances(len(spec.nodes))
     with cache.locked("networks"):  # a block is free until somebody is connected to it
         plan = Network(cluster=spec.name, block=networks.choose_block(subnet))
         cluster = Cluster(spec=spec, network=plan, images=stock.images)

@@ -1,0 +1,52 @@
+"""A local cluster of which a part has died can still be asked, as long as its API answers."""
+
+import os
+import secrets
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.waiting import eventually
+
+from sunk.local import cluster as clusters, stock
+from sunk.local.cluster import Cluster
+from sunk.local.process import running
+from sunk.local.spec import Spec
+
+SUNK = str(Path(sys.executable).parent / "sunk")
+
+
+@pytest.fixture
+def bare() -> Iterator[Cluster]:
+    name = f"trial-{secrets.token_hex(3)}"
+    yield clusters.up(Spec(name=name, nodes=()), stock=stock.fill(images=False))
+    clusters.remove(name)
+
+
+def asked(cluster: Cluster, *command: str) -> subprocess.CompletedProcess[str]:
+    words = [SUNK, "local", command[0], "--name", cluster.name, *command[1:]]
+    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+
+
+def end(cluster: Cluster, part: str) -> None:
+    os.kill(running(cluster.home)[part], signal.SIGKILL)
+    eventually(lambda: part not in running(cluster.home))
+
+
+def test_it_is_used_with_a_warning_while_its_api_answers_and_refused_afterwards(bare: Cluster) -> None:
+    listing = ("exec", "--", "kubectl", "get", "namespaces", "-o", "name")
+    assert asked(bare, *listing).stderr == ""
+
+    end(bare, "kube-controller-manager")
+    done = asked(bare, *listing)
+    assert "namespace/default" in done.stdout
+    assert "kube-controller-manager does not run any more, but its API answers" in done.stderr
+    assert asked(bare, "kubeconfig").stdout.strip() == str(bare.kubeconfig)
+
+    end(bare, "kube-apiserver")
+    done = asked(bare, *listing)
+    assert done.returncode == 2
+    assert "is not whole" in done.stderr
