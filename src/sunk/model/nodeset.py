@@ -100,6 +100,8 @@ class NodeSetStatus(Struct, frozen=True, gc=False, rename="camel"):
     desired_number_scheduled: int = 0
     number_feasible: int = 0
     """Nodes that fit and belong to no other NodeSet."""
+    nodes_claimed_by: Annotated[tuple[Annotated[str, Meta(max_length=512)], ...], Meta(max_length=16)] = ()
+    """If none does: NodeSets that have the Nodes which would fit, and how many."""
     current_number_scheduled: int = 0
     """Members of the set that have a Pod."""
     number_ready: int = 0

@@ -1,6 +1,7 @@
 """Read the stores for one NodeSet: its members and what is there of them, and the Nodes that could join."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -12,7 +13,7 @@ from msgspec import Struct
 from sunk.kube.collection import Collection
 from sunk.kube.core import Node, Pod
 from sunk.kube.resource import Key
-from sunk.model.names import NAMESPACE
+from sunk.model.names import NAMESPACE, NODESET
 from sunk.model.nodeslice import Entry
 from sunk.objects.members import NodeSet, NodeSlice, owner_uid
 from sunk.objects.standing import node_of
@@ -52,6 +53,8 @@ class Survey(Struct, frozen=True):
     wait: float | None
     """Seconds until there may be something to do though nobody says so: a Node has been missing for long, or a name is
     free."""
+    claimed_by: tuple[str, ...] = ()
+    """Other NodeSets that have Nodes which would fit, each with their number. Only looked for where none is left."""
 
     @property
     def blocked(self) -> tuple[tuple[str, str], ...]:
@@ -120,6 +123,7 @@ class Census:
             recorded=len(members) == len(memory.pages.names) == sum(len(one.spec.entries) for one in slices),
             refused=tuple((node, why) for node, why in refused if why != NOT_YET),
             claimed=self._register.marked(owner),
+            claimed_by=self._claimants(memory.fitting) if demand and not (candidates or len(members)) else (),
             wait=min(waits, default=None),
         )
 
@@ -207,6 +211,18 @@ class Census:
         if claim_of(node) != fitting.uid and not self.is_free(node):
             return False
         return not self.has_place_in_another(node, uid=fitting.uid)
+
+    def _claimants(self, fitting: Fitting) -> tuple[str, ...]:
+        """Whose the Nodes are that would fit, if they were free."""
+        found: Counter[str] = Counter()
+        for name in self._register.nodes:
+            node = self._nodes.store.get(Key("", name))
+            if node is None or claim_of(node) == fitting.uid or self.is_free(node):
+                continue
+            if not fitting.why_not(node):
+                label = node.metadata.labels.get
+                found[f"{label(NAMESPACE, '?')}/{label(NODESET, '?')}"] += 1
+        return tuple(f"{whose} ({number})" for whose, number in sorted(found.items()))
 
     def has_place_in_another(self, node: Node, *, uid: str) -> bool:
         """Another NodeSet has it as a member. A Node that registers anew has lost its claim, but not its place."""

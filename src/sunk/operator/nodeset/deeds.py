@@ -205,6 +205,7 @@ class Deeds:
             problem=prepared.problem,
             refused=survey.refused,
             blocked=survey.blocked,
+            claimed_by=survey.claimed_by,
             slices=len(survey.slices) if slices is None else slices,
             done=slices is not None,
             trouble=trouble,

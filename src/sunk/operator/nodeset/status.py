@@ -30,6 +30,8 @@ class Findings(Struct, frozen=True):
     """Nodes that fit and cannot be named, and why."""
     blocked: Sequence[tuple[str, str]] = ()
     """Members that Slurm does not let go, and why."""
+    claimed_by: Sequence[str] = ()
+    """Other NodeSets that have the Nodes which would fit."""
     slices: int = 0
     done: bool = True
     """Who is a member is written down: only then has this generation of the spec been acted upon."""
@@ -57,6 +59,7 @@ def status(meta: Metadata, *, before: NodeSetStatus, roster: Roster, findings: F
         updated_number_scheduled=updated,
         members=len(members),
         slices=findings.slices,
+        nodes_claimed_by=tuple(findings.claimed_by[:_SHOWN]),
         current_revision=findings.revision if settled else before.current_revision,
         update_revision=findings.revision,
         conditions=tuple(_conditions(meta, before=before, roster=roster, findings=findings, available=available)),

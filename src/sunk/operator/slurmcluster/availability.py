@@ -1,6 +1,6 @@
 """What people see of a SlurmCluster: which of its parts are there."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final, Literal
 
@@ -26,6 +26,7 @@ _NOWHERE: Final = (
     "no Node fits. Look at its affinity, tolerations and resources, and at the labels and taints of Nodes; disable it if "
     "its Nodes are still to come"
 )
+_CLAIMED: Final = "A Node serves one NodeSet: take it out there, or choose other Nodes here"
 _RETURNS: Final = "it was taken out and is wanted again: it is made anew when its nodes have left"
 
 
@@ -140,14 +141,26 @@ def _node_sets(spec: SlurmClusterSpec, sight: Sight) -> Said:
     kind = "NodeSetsAvailable"
     unfit = [one for one in sight.staying if _has_nowhere_to_go(one)]
     if unfit:
-        told = ", ".join(f"compute.nodes.{_definition(one)}" for one in unfit)
-        return kind, False, NO_NODE_FITS, f"{told}: {_NOWHERE}"
+        return kind, False, NO_NODE_FITS, "; ".join(_nowhere(unfit))
     late = [f"{one.metadata.name}: {_nodes(one)}" for one in sight.staying if _lacks(one)]
     late += [f"{one.metadata.name}: {_RETURNS}" for one in sight.leaving if _is_wanted(spec, one)]
     if late:
         return kind, False, "NodesMissing", ", ".join(late)
     told = f"{len(sight.staying)} NodeSets have their nodes"
     return kind, True, "Ready", f"{told}; {farewell(sight.leaving)}" if sight.leaving else told
+
+
+def _nowhere(unfit: Iterable[NodeSet]) -> Iterator[str]:
+    """Why they have no Nodes: those that would fit are another's, or there are none."""
+    alone = []
+    for one in unfit:
+        if one.status.nodes_claimed_by:
+            holders = ", ".join(one.status.nodes_claimed_by)
+            yield f"compute.nodes.{_definition(one)}: all Nodes that would fit are claimed by NodeSet {holders}. {_CLAIMED}"
+        else:
+            alone.append(f"compute.nodes.{_definition(one)}")
+    if alone:
+        yield f"{', '.join(alone)}: {_NOWHERE}"
 
 
 def farewell(leaving: Iterable[NodeSet]) -> str:

@@ -89,6 +89,17 @@ async def test_a_claim_from_a_namespace_that_we_do_not_see_holds() -> None:
     await stores.close()
 
 
+async def test_where_no_node_is_left_it_is_told_whose_they_are(stores: Stores) -> None:
+    labels = {names.NAMESPACE: "team", names.NODESET: "other"}
+    stores.put(GPU, nodeset("other", uid=OTHER))
+    stores.put(
+        *(node(name, address=f"10.0.0.{number}", claim=OTHER, labels=labels) for number, name in enumerate("abc"))
+    )
+    assert stores.take(GPU).claimed_by == ("team/other (3)",)
+    stores.put(node("d", address="10.0.0.9"))
+    assert stores.take(GPU).claimed_by == (), "one is left"
+
+
 async def test_a_node_that_registers_anew_without_its_claim_stays_with_its_set(stores: Stores) -> None:
     other = nodeset("other", uid=OTHER)
     stores.put(GPU, other, node("a", address="10.0.0.1"), node_slice(other, 0, entry("other-0", at="a")))

@@ -60,6 +60,17 @@ def test_a_definition_that_no_node_satisfies_is_told_with_its_path(replicas: int
     assert found.message.startswith("compute.nodes.gpu: no Node fits.")
 
 
+def test_a_definition_whose_nodes_are_claimed_by_another_is_told_whose_they_are() -> None:
+    free = node_set()
+    held = msgspec.structs.replace(
+        free, status=msgspec.structs.replace(free.status, nodes_claimed_by=("team/slurm-cpu (3)",))
+    )
+    found = said("NodeSetsAvailable", held)
+    assert found.reason == NO_NODE_FITS
+    assert "compute.nodes.gpu: all Nodes that would fit are claimed by NodeSet team/slurm-cpu (3)." in found.message
+    assert "affinity" not in found.message
+
+
 def test_a_definition_without_replicas_needs_no_node() -> None:
     assert said("NodeSetsAvailable", node_set(replicas=0)).status == "True"
 
