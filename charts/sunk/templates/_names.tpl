@@ -22,6 +22,14 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 
+{{- define "sunk.image" -}}
+{{- $image := .Values.image -}}
+{{- if contains "@" $image.repository }}{{ $image.repository }}
+{{- else if $image.digest }}{{ $image.repository }}@{{ $image.digest }}
+{{- else }}{{ $image.repository }}:{{ $image.tag }}
+{{- end }}
+{{- end }}
+
 {{- /* What is granted where our objects and the Pods of their nodes are: in named namespaces, or everywhere. */ -}}
 {{- define "sunk.rules" -}}
 - apiGroups: [sunk.coreweave.com]

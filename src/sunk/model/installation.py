@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
+from sunk.model.cluster.parts import Digest
 from sunk.model.names import CORDON_REASON
 from sunk.model.schema.pattern import END
 from sunk.model.schema.vocabulary import UNIQUE, DnsLabel, Quantity
@@ -22,6 +23,8 @@ class Image(Struct, frozen=True, gc=False, rename="camel"):
     repository: Annotated[str, Meta(min_length=1)] = "localhost/sunk"
     tag: Annotated[str, Meta(min_length=1, max_length=128)] = "24.11"
     """The Slurm version that the image was built for; the operator itself does not depend on it."""
+    digest: Digest = ""
+    """`sha256:` and 64 hexadecimal digits. Goes before the tag, which can be moved to another image."""
     pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
     pull_secrets: tuple[Name, ...] = ()
     """Names of Secrets of the release's namespace."""

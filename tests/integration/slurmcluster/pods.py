@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from tests.box import ADDRESS, Box, File, Plan, box
 
-from sunk.operator.slurmcluster import keys
+from sunk.operator.slurmcluster import keyfiles, keys
 from sunk.operator.slurmcluster.objects import objects
 from sunk.operator.slurmcluster.view import Cluster
 
@@ -39,6 +39,14 @@ class Folder(File, frozen=True):
         path.mkdir(parents=True, exist_ok=True)
         os.chown(path, 0, self.owner)
         path.chmod(0o2777)
+
+
+class Key(File, frozen=True):
+    """A key as the container beside the daemon copies it: the daemon's own, and nobody else's to read."""
+
+    def write(self, path: Path) -> None:
+        super().write(path)
+        path.chmod(0o400)
 
 
 class Left(File, frozen=True):
@@ -138,11 +146,20 @@ class World(msgspec.Struct, frozen=True):
             volume = volumes.get(mount["name"], {})
             if "emptyDir" in volume:
                 found[place] = Folder("", owner=owner)
+            if mount["name"] == keyfiles.NAME:
+                found |= {f"{place}/{path}": key for path, key in self._keys(spec).items()}
             for path, text, mode in self._contents(volume):
                 # One file of a volume has the place itself.
                 if mount.get("subPath", path) == path:
                     found[place if "subPath" in mount else f"{place}/{path}"] = Mounted(text, mode=mode, owner=owner)
         return found
+
+    def _keys(self, spec: dict[str, Any]) -> dict[str, File]:
+        (beside,) = [one for one in spec["initContainers"] if one["name"] == keyfiles.NAME]
+        said = {one["name"]: one["value"] for one in beside["env"]}
+        owner = int(said.get("OWNER", spec["securityContext"].get("runAsUser", 0)))
+        (secrets,) = [one for one in spec["volumes"] if one["name"] == "secrets"]
+        return {path: Key(text, owner=owner) for path, text, _ in self._contents(secrets)}
 
     def _contents(self, volume: Mapping[str, Any]) -> Iterator[tuple[str, str, int]]:
         sources = volume["projected"]["sources"] if "projected" in volume else [volume]

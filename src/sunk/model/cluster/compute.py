@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from sunk.model.cluster.daemons import Containers, Volumes
-from sunk.model.cluster.parts import Environment, Image, Line, Mount, ObjectName
+from sunk.model.cluster.parts import Digest, Environment, Image, Line, Mount, ObjectName
 from sunk.model.nodeset import DynamicFeature, FeatureName, Prefix
 from sunk.model.schema.vocabulary import IntOrString, Opaque, Quantity, rule
 
@@ -32,6 +32,8 @@ class LayerImage(Struct, frozen=True, gc=False, rename="camel"):
     name: Annotated[str, Meta(max_length=512)] | UnsetType | None = UNSET
     """Another word for repository."""
     tag: Annotated[str, Meta(max_length=128)] | UnsetType | None = UNSET
+    digest: Digest | UnsetType | None = UNSET
+    """Goes before the tag."""
     pull_policy: Literal["", "Always", "IfNotPresent", "Never"] | UnsetType = UNSET
 
 
@@ -78,6 +80,8 @@ class Definition(Struct, frozen=True, gc=False, rename="camel"):
     naming: Literal["address", "ordinal"] | UnsetType = UNSET
     priority_class_name: ObjectName | UnsetType | None = UNSET
     security_context: Anything | UnsetType | None = UNSET
+    shared_memory: Quantity | UnsetType | None = UNSET
+    """Size of /dev/shm; that of `compute` if it is not set."""
     containers: Containers | UnsetType | None = UNSET
     """Further containers of the Pod."""
     volumes: Volumes | UnsetType | None = UNSET
@@ -145,7 +149,10 @@ class Compute(Struct, frozen=True, gc=False, rename="camel"):
     """Scripts that run on every compute node, by name."""
     pyxis: Pyxis = Pyxis()
     security_context: Anything | None = None
-    """Of the container slurmd."""
+    """Of the container slurmd. Its seccomp profile is RuntimeDefault unless one is named here."""
+    shared_memory: Quantity | None = None
+    """Size of /dev/shm, which counts as memory of the Pod. Unset: half of the memory limit, or without a limit the
+    memory of the Node."""
     reserved_memory: Quantity = "4Gi"
     """Left to slurmd itself: Slurm gets less than the Pod by this."""
     max_unavailable: IntOrString = "10%"

@@ -1,6 +1,6 @@
 """The parts of the control plane: controller, login, accounting, database, REST, syncer, scheduler."""
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, Struct, field
 
@@ -74,6 +74,11 @@ class Login(Struct, frozen=True, gc=False, rename="camel"):
     priority_class_name: ObjectName = ""
     update_strategy: Literal["RollingUpdate", "OnDelete"] = "RollingUpdate"
     env: Environment = ()
+    security_context: dict[str, Any] | None = None
+    """Of the container sshd. Its seccomp profile is RuntimeDefault unless one is named here."""
+    shared_memory: Quantity | None = None
+    """Size of /dev/shm, which counts as memory of the Pod. Unset: half of the memory limit, or without a limit the
+    memory of the Node."""
     containers: Containers = ()
     volumes: Volumes = ()
     volume_mounts: Volumes = ()

@@ -12,6 +12,8 @@ ObjectName = Annotated[str, Meta(max_length=253, pattern=rf"^([a-z0-9]([-a-z0-9.
 Line = Annotated[str, Meta(max_length=4096, pattern=rf"^[^\n\r\x00]*{END}")]
 """Text without line breaks: where it goes into a configuration file it cannot begin a line of its own."""
 Seconds = Annotated[int, Meta(ge=0, le=31_536_000)]
+Digest = Annotated[str, Meta(max_length=71, pattern=rf"^(sha256:[0-9a-f]{{64}})?{END}")]
+"""What an image is by its content, or nothing."""
 
 
 class Image(Struct, frozen=True, gc=False, rename="camel"):
@@ -22,6 +24,8 @@ class Image(Struct, frozen=True, gc=False, rename="camel"):
     name: Annotated[str, Meta(max_length=512)] = ""
     """Another word for repository."""
     tag: Annotated[str, Meta(max_length=128)] = ""
+    digest: Digest = ""
+    """`sha256:` and 64 hexadecimal digits. Goes before the tag, which can be moved to another image."""
     pull_policy: Literal["", "Always", "IfNotPresent", "Never"] = ""
 
 

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from sunk.model import names
 from sunk.model.refusal import Refusal
-from sunk.operator.slurmcluster import keys, pods, scripts
+from sunk.operator.slurmcluster import keyfiles, keys, pods, scripts
 from sunk.operator.slurmcluster.conf import CONTROLLER_PORT, ETC, NODE_PORT
 from sunk.operator.slurmcluster.gres import gres
 from sunk.operator.slurmcluster.lines import pairs, word
@@ -63,19 +63,20 @@ def template(cluster: Cluster, definition: NodeDefinition) -> Object:
     """The Pod of a node. Which Node it runs on, and that it stays there, is the NodeSet's to add."""
     wanted = cluster.spec.compute
     claimed, _ = pods.claims(wanted.mounts)
+    size = wanted.shared_memory if definition.shared_memory is None else definition.shared_memory
     # An empty text is a choice: no class.
     priority = definition.priority_class_name
     spec: Object = {
         "containers": [_slurmd(cluster, definition), *definition.containers],
         "volumes": [
-            pods.secret("key", secret=keys.auth(cluster)),
-            # Programs that speak with each other through memory find 64 MiB there otherwise.
-            {"name": "shared-memory", "emptyDir": {"medium": "Memory"}},
+            pods.secret("key", secret=keys.auth(cluster), mode=keyfiles.OWNER_ONLY),
+            pods.shared_memory(size, limits=definition.resources),
             *scripts.volumes(cluster),
             *claimed,
             *pods.plain(wanted.volumes),
             *definition.volumes,
         ],
+        "securityContext": pods.as_root(),
         "affinity": definition.affinity,
         "tolerations": list(definition.tolerations),
         "priorityClassName": wanted.priority_class_name if priority is None else priority,
@@ -114,7 +115,7 @@ def _slurmd(cluster: Cluster, definition: NodeDefinition) -> Object:
         "resources": resources(definition, reserved=wanted.reserved_memory),
         "volumeMounts": [
             {"name": "key", "mountPath": ETC, "readOnly": True},
-            {"name": "shared-memory", "mountPath": "/dev/shm"},  # noqa: S108 - where programs look for it
+            pods.SHARED_MEMORY,
             *scripts.mounts(cluster),
             *mounts,
             *pods.plain(wanted.volume_mounts),

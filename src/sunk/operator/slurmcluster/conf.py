@@ -24,6 +24,8 @@ ACCOUNTING_PORT: Final = 6819
 SLURM_USER: Final = 64030
 STATE: Final = "/var/spool/slurmctld"
 ETC: Final = "/etc/slurm"
+KEYS: Final = "/etc/sunk/keys"
+"""Where daemons find their keys that are not root; see `keyfiles`."""
 JWT_KEY: Final = "jwt_hs256.key"
 EXTRA: Final = "slurmConfig.extraConfig"
 
@@ -118,7 +120,7 @@ def _identity(cluster: Cluster) -> Settings:
         "CredType": "auth/slurm",
         "AuthInfo": _auth_info(cluster),
         "AuthAltTypes": "auth/jwt" if jwt else "",
-        "AuthAltParameters": f"jwt_key={ETC}/{JWT_KEY}" if jwt else "",
+        "AuthAltParameters": f"jwt_key={KEYS}/{JWT_KEY}" if jwt else "",
         "SlurmctldParameters": "enable_configless,node_reg_mem_percent=95",
         "MaxNodeCount": cluster.spec.compute.max_node_count,
         # One message goes straight to every node: dynamic ones cannot pass it on, since they do not know each other.

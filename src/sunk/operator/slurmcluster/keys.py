@@ -37,6 +37,11 @@ def needed(cluster: Cluster) -> tuple[Needed, ...]:
     return tuple(wanted)
 
 
+def daemons(cluster: Cluster) -> tuple[str, ...]:
+    """The Secrets with the keys of slurmctld and slurmdbd."""
+    return (auth(cluster), jwt(cluster)) if cluster.spec.rest.enabled else (auth(cluster),)
+
+
 def auth(cluster: Cluster) -> str:
     return cluster.named("auth-slurm")
 

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from sunk.operator.slurmcluster import keys, pods
-from sunk.operator.slurmcluster.conf import CONTROLLER_PORT, ETC
+from sunk.operator.slurmcluster import keyfiles, keys, pods
+from sunk.operator.slurmcluster.conf import CONTROLLER_PORT, ETC, SLURM_USER
 from sunk.operator.slurmcluster.metadata import LOGIN, metadata, selector
 from sunk.operator.slurmcluster.pods import Object
 from sunk.operator.slurmcluster.view import Cluster
@@ -34,7 +34,9 @@ def _stateful_set(cluster: Cluster) -> Object:
     volumes, _ = pods.claims(cluster.spec.compute.mounts)
     body = pods.Body(
         containers=[_container(cluster), *pods.plain(wanted.containers)],
-        volumes=[pods.secret("key", secret=keys.auth(cluster)), *volumes, *pods.plain(wanted.volumes)],
+        # sackd drops root and is the one that reads the key.
+        init=[keyfiles.container(cluster, wanted.image, owner=SLURM_USER)],
+        volumes=[*keyfiles.volumes(keys.auth(cluster), group=False), *volumes, *_more_volumes(cluster)],
         security=pods.as_root(),
         grace=wanted.termination_grace_period_seconds,
         priority=wanted.priority_class_name,
@@ -73,8 +75,14 @@ def _container(cluster: Cluster) -> Object:
         "readinessProbe": {"exec": {"command": ["/bin/bash", "-c", _READY]}, "periodSeconds": 2, "timeoutSeconds": 5},
         **pods.resources(wanted.resources),
         "volumeMounts": [
-            {"name": "key", "mountPath": ETC, "readOnly": True},
+            keyfiles.mount(ETC),
+            pods.SHARED_MEMORY,
             *mounts,
             *pods.plain(wanted.volume_mounts),
         ],
-    }
+    } | ({"securityContext": wanted.security_context} if wanted.security_context else {})
+
+
+def _more_volumes(cluster: Cluster) -> list[Object]:
+    wanted = cluster.spec.login
+    return [pods.shared_memory(wanted.shared_memory, limits=wanted.resources), *pods.plain(wanted.volumes)]

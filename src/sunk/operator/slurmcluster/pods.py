@@ -8,8 +8,8 @@ from msgspec import Raw, Struct
 
 from sunk.model import names
 from sunk.model.cluster.parts import EnvironmentVariable, Image, Mount, Resources, given
+from sunk.model.quantity import ONE, Quantity, amount, rendered
 from sunk.model.refusal import Refusal
-from sunk.operator.slurmcluster.conf import SLURM_USER
 from sunk.operator.slurmcluster.metadata import Part, labels, selector
 from sunk.operator.slurmcluster.view import Cluster
 
@@ -21,6 +21,7 @@ Object = dict[str, Any]
 
 LOCKED: Final = {"key": names.LOCK, "operator": "Exists"}
 """Or the controller of a job would be evicted from the Node on which the job starts."""
+SHARED_MEMORY: Final = {"name": "shared-memory", "mountPath": "/dev/shm"}  # noqa: S108 - where programs look for it
 UNPRIVILEGED: Final = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 
 
@@ -79,21 +80,30 @@ def as_user(user: int, *, group: int = 0) -> Object:
 
 
 def as_root() -> Object:
-    """A Pod of root that can read the key of Slurm."""
-    return {"fsGroup": SLURM_USER, "fsGroupChangePolicy": "OnRootMismatch"}
+    """A Pod of root. It has no fsGroup: the kubelet would give every file of people's claims another group and mode."""
+    return {"seccompProfile": {"type": "RuntimeDefault"}}
 
 
 def image(cluster: Cluster, *choices: Image) -> Object:
     """The first that says something decides, part by part; the image of the whole cluster comes last."""
     all_ = (*choices, cluster.spec.image)
     repository = next((one.repository or one.name for one in all_ if one.repository or one.name), "")
-    tag = next((one.tag for one in all_ if one.tag), "")
     policy = next((one.pull_policy for one in all_ if one.pull_policy), "")
     if not repository:
         raise Refusal("image.repository is empty, and so is that of a part of the cluster. Say which image to run.")
-    # A digest says it all.
-    reference = repository if "@" in repository or not tag else f"{repository}:{tag}"
-    return {"image": reference} | ({"imagePullPolicy": policy} if policy else {})
+    return {"image": repository + _version(all_, repository)} | ({"imagePullPolicy": policy} if policy else {})
+
+
+def _version(choices: Sequence[Image], repository: str) -> str:
+    """Digest or tag, whichever is said first. A digest is that of one repository, and is of no use in another."""
+    if "@" in repository:
+        return ""
+    for one in choices:
+        if one.digest and (one.repository or one.name or repository) == repository:
+            return f"@{one.digest}"
+        if one.tag:
+            return f":{one.tag}"
+    return ""
 
 
 def resources(wanted: Resources) -> Object:
@@ -134,10 +144,21 @@ def plain(objects: Iterable[Raw]) -> list[Object]:
     return [msgspec.json.decode(one) for one in objects]
 
 
-def secret(name: str, *, secret: str, items: Mapping[str, str] | None = None) -> Object:
-    """A volume with a Secret that only the Pod's fsGroup may read: Slurm refuses keys that others can read."""
+def secret(name: str, *, secret: str, items: Mapping[str, str] | None = None, mode: int = 0o440) -> Object:
+    """A volume with a Secret that only root and the Pod's fsGroup may read: Slurm refuses keys that others can read."""
     chosen = {"items": [{"key": key, "path": path} for key, path in items.items()]} if items else {}
-    return {"name": name, "secret": {"secretName": secret, "defaultMode": 0o440} | chosen}
+    return {"name": name, "secret": {"secretName": secret, "defaultMode": mode} | chosen}
+
+
+def shared_memory(size: Quantity | None, *, limits: Resources) -> Object:
+    """What is mounted at /dev/shm, where programs otherwise find 64 MiB.
+
+    Its pages count as memory of the Pod. Unless told it may take half of that, which is what Linux gives it of a
+    machine; without a limit the kubelet bounds it by the memory of the Node.
+    """
+    limit = given(limits.limits).get("memory")
+    wanted = size if size is not None else limit and rendered(amount(limit) // 2 // ONE * ONE)
+    return {"name": "shared-memory", "emptyDir": {"medium": "Memory"} | ({"sizeLimit": str(wanted)} if wanted else {})}
 
 
 def tcp(port: int, **times: int) -> Object:

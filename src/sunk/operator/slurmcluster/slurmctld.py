@@ -2,8 +2,8 @@
 
 from typing import Any, Final
 
-from sunk.operator.slurmcluster import keys, pods
-from sunk.operator.slurmcluster.conf import ACCOUNTING_PORT, CONTROLLER_PORT, ETC, JWT_KEY, STATE, restart_fingerprint
+from sunk.operator.slurmcluster import keyfiles, keys, pods
+from sunk.operator.slurmcluster.conf import ACCOUNTING_PORT, CONTROLLER_PORT, ETC, STATE, restart_fingerprint
 from sunk.operator.slurmcluster.metadata import CONFIG_HASH, CONTROLLER, metadata, selector
 from sunk.operator.slurmcluster.pods import Object
 from sunk.operator.slurmcluster.view import Cluster
@@ -93,8 +93,13 @@ def _deployment(cluster: Cluster) -> Object:
     wanted = cluster.spec.controller
     body = pods.Body(
         containers=[_container(cluster), *pods.plain(wanted.containers)],
-        init=_init(cluster),
-        volumes=[_etc(cluster), _state(cluster), *pods.plain(wanted.volumes)],
+        init=[keyfiles.container(cluster, wanted.image), *_init(cluster)],
+        volumes=[
+            _etc(cluster),
+            _state(cluster),
+            *keyfiles.volumes(*keys.daemons(cluster)),
+            *pods.plain(wanted.volumes),
+        ],
         security=pods.as_user(wanted.security_context.run_as_user, group=wanted.security_context.run_as_group),
         grace=wanted.termination_grace_period_seconds,
         priority=wanted.priority_class_name,
@@ -131,7 +136,11 @@ def _container(cluster: Cluster) -> Object:
         "livenessProbe": pods.tcp(CONTROLLER_PORT, periodSeconds=10, timeoutSeconds=10, failureThreshold=6),
         **pods.resources(wanted.resources),
         "securityContext": pods.UNPRIVILEGED,
-        "volumeMounts": [{"name": "etc", "mountPath": ETC, "readOnly": True}, {"name": "state", "mountPath": STATE}],
+        "volumeMounts": [
+            {"name": "etc", "mountPath": ETC, "readOnly": True},
+            {"name": "state", "mountPath": STATE},
+            keyfiles.mount(),
+        ],
     }
 
 
@@ -140,6 +149,7 @@ def _started(cluster: Cluster) -> Object:
         pods.STOP: pods.stop(cluster.spec.controller.termination_grace_period_seconds),
         "LOGIN": cluster.named("login"),
         "COMPUTE": cluster.named("compute"),
+        **keyfiles.variables(),
     }
     if not cluster.spec.accounting.enabled:
         return {"command": ["/bin/bash", "-c", _FIND + _GO], "env": pods.environment(variables)}
@@ -173,15 +183,7 @@ def _init(cluster: Cluster) -> list[Object]:
 
 
 def _etc(cluster: Cluster) -> Object:
-    sources: list[Object] = [{"configMap": {"name": cluster.named("slurm-conf")}}]
-    sources.append(_key(keys.auth(cluster), keys.SLURM_KEY))
-    if cluster.spec.rest.enabled:
-        sources.append(_key(keys.jwt(cluster), JWT_KEY))
-    return {"name": "etc", "projected": {"sources": sources}}
-
-
-def _key(secret: str, key: str) -> Object:
-    return {"secret": {"name": secret, "items": [{"key": key, "path": key, "mode": 0o440}]}}
+    return {"name": "etc", "configMap": {"name": cluster.named("slurm-conf")}}
 
 
 def _state(cluster: Cluster) -> Object:

@@ -3,8 +3,8 @@
 from typing import Final
 
 from sunk.model import names
-from sunk.operator.slurmcluster import keys, pods
-from sunk.operator.slurmcluster.conf import ACCOUNTING_PORT, ETC, JWT_KEY, SLURM_USER, fingerprint
+from sunk.operator.slurmcluster import keyfiles, keys, pods
+from sunk.operator.slurmcluster.conf import ACCOUNTING_PORT, ETC, JWT_KEY, KEYS, SLURM_USER, fingerprint
 from sunk.operator.slurmcluster.database import DATABASE_PORT
 from sunk.operator.slurmcluster.lines import overridden, owned, pairs, word
 from sunk.operator.slurmcluster.metadata import ACCOUNTING, CONFIG_HASH, metadata, selector
@@ -16,7 +16,6 @@ FILE: Final = "slurmdbd.conf"
 PASSWORD_SECRET: Final = f"{names.GROUP}/password-secret"
 _TEMPLATE: Final = "/etc/sunk/slurmdbd"
 _SECRET: Final = "/etc/sunk/secret"  # noqa: S105 - a folder
-_KEYS: Final = "/etc/sunk/keys"
 _AT: Final = "accounting.extraConfig"
 _OURS: Final = ("authtype", "dbdhost", "dbdaddr", "dbdport", "slurmuser", "authalttypes", "authaltparameters")
 _STORAGE: Final = ("storagetype", "storagehost", "storageport", "storageuser", "storagepass", "storageloc")
@@ -36,7 +35,6 @@ case $password in
 esac
 umask 077
 {{ cat {_TEMPLATE}/{FILE}; printf 'StoragePass="%s"\\n' "${{password//\\#/\\\\#}}"; }} > {ETC}/{FILE}
-ln -sf {_KEYS}/* {ETC}/
 # Behind the Service may be a Pod that is just gone, from which no answer comes for two minutes.
 until timeout 3 bash -c 'exec 3<> "/dev/tcp/$HOST/$PORT"' 2> /dev/null; do
     echo "waiting for the database at $HOST:$PORT"
@@ -59,7 +57,7 @@ def slurmdbd_conf(cluster: Cluster) -> str:
     settings: dict[str, str | int] = {
         "AuthType": "auth/slurm",
         "AuthAltTypes": "auth/jwt" if jwt else "",
-        "AuthAltParameters": f"jwt_key={ETC}/{JWT_KEY}" if jwt else "",
+        "AuthAltParameters": f"jwt_key={KEYS}/{JWT_KEY}" if jwt else "",
         "DbdHost": name,
         "DbdAddr": name,
         "DbdPort": ACCOUNTING_PORT,
@@ -107,6 +105,7 @@ def _deployment(cluster: Cluster) -> Object:
     wanted = cluster.spec.accounting
     body = pods.Body(
         containers=[_container(cluster)],
+        init=[keyfiles.container(cluster, wanted.image)],
         volumes=_volumes(cluster),
         security=pods.as_user(SLURM_USER),
         grace=wanted.termination_grace_period_seconds,
@@ -131,8 +130,9 @@ def _deployment(cluster: Cluster) -> Object:
 def _container(cluster: Cluster) -> Object:
     wanted = cluster.spec.accounting
     host, port = _database(cluster)
-    places = {"etc": ETC, "template": _TEMPLATE, "password": _SECRET, "keys": _KEYS}
+    places = {"etc": ETC, "template": _TEMPLATE, "password": _SECRET, keyfiles.NAME: KEYS}
     ours = {pods.STOP: pods.stop(wanted.termination_grace_period_seconds), "HOST": host, "PORT": str(port)}
+    ours |= keyfiles.variables()
     return {
         "name": NAME,
         **pods.image(cluster, wanted.image),
@@ -153,12 +153,9 @@ def _container(cluster: Cluster) -> Object:
 
 
 def _volumes(cluster: Cluster) -> list[Object]:
-    sources = [{"secret": {"name": keys.auth(cluster), "items": [{"key": keys.SLURM_KEY, "path": keys.SLURM_KEY}]}}]
-    if cluster.spec.rest.enabled:
-        sources.append({"secret": {"name": keys.jwt(cluster), "items": [{"key": JWT_KEY, "path": JWT_KEY}]}})
     return [
         {"name": "etc", "emptyDir": {}},
         {"name": "template", "configMap": {"name": cluster.named("slurmdbd-conf")}},
         pods.secret("password", secret=keys.database(cluster), items={keys.PASSWORD: keys.PASSWORD}),
-        {"name": "keys", "projected": {"defaultMode": 0o440, "sources": sources}},
+        *keyfiles.volumes(*keys.daemons(cluster)),
     ]

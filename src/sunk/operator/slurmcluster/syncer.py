@@ -8,7 +8,7 @@ of the account.
 from typing import Any, Final
 
 from sunk.model import names
-from sunk.operator.slurmcluster import keys, pods
+from sunk.operator.slurmcluster import keyfiles, keys, pods
 from sunk.operator.slurmcluster.conf import CONTROLLER_PORT, ETC, restart_fingerprint
 from sunk.operator.slurmcluster.metadata import CONFIG_HASH, SYNCER, metadata, selector
 from sunk.operator.slurmcluster.pods import Object
@@ -83,9 +83,9 @@ def _deployment(cluster: Cluster) -> Object:
     wanted, user = cluster.spec.syncer, cluster.spec.controller.security_context
     body = pods.Body(
         containers=[_container(cluster)],
-        init=[_sackd(cluster)],
+        init=[keyfiles.container(cluster, cluster.spec.controller.image), _sackd(cluster)],
         volumes=[
-            pods.secret("key", secret=keys.auth(cluster), items={keys.SLURM_KEY: keys.SLURM_KEY}),
+            *keyfiles.volumes(keys.auth(cluster)),
             {"name": "run", "emptyDir": {"medium": "Memory", "sizeLimit": "64Mi"}},
             _token(),
         ],
@@ -171,7 +171,7 @@ def _sackd(cluster: Cluster) -> Object:
         "env": pods.environment({pods.STOP: pods.stop(_GRACE), "SACKD_OPTIONS": options}),
         "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}},
         "securityContext": pods.UNPRIVILEGED,
-        "volumeMounts": [{"name": "key", "mountPath": ETC, "readOnly": True}, {"name": "run", "mountPath": _RUN}],
+        "volumeMounts": [keyfiles.mount(ETC), {"name": "run", "mountPath": _RUN}],
     }
 
 

@@ -15,6 +15,7 @@ from sunk.model.cluster.kind import SlurmClusterSpec
 from sunk.model.cluster.parts import EnvironmentVariable, Image, Resources
 from sunk.model.layers.compose import compose
 from sunk.model.nodeset import LONGEST_PREFIX, DynamicFeature
+from sunk.model.quantity import Quantity
 from sunk.model.refusal import Refusal
 
 _NAME: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
@@ -45,6 +46,7 @@ class NodeDefinition(Struct, frozen=True, gc=False, rename="camel", kw_only=True
     naming: Literal["address", "ordinal"] = "address"
     priority_class_name: str | None = None
     security_context: dict[str, Any] | None = None
+    shared_memory: Quantity | None = None
     containers: tuple[dict[str, Any], ...] = ()
     volumes: tuple[dict[str, Any], ...] = ()
     volume_mounts: tuple[dict[str, Any], ...] = ()

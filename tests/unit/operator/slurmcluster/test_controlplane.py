@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 from tests.unit.operator.slurmcluster.made import cluster, container, found, kinds, pod, with_nodes
 
@@ -12,6 +13,7 @@ from sunk.operator.slurmcluster.metadata import CONFIG_HASH
 from sunk.operator.slurmcluster.objects import objects
 from sunk.operator.slurmcluster.view import Cluster
 
+DIGEST = f"sha256:{'0a' * 32}"
 EVERYTHING = {"rest": {"enabled": True}, "compute": {"nodes": {"cpu": {"enabled": True}}}}
 WORKLOADS = (
     ("Deployment", "slurm-controller"),
@@ -170,10 +172,25 @@ def test_init_is_done_before_kubernetes_kills() -> None:
         ({"repository": "mine"}, "mine:24.11"),
         ({"name": "mine", "tag": "2"}, "mine:2"),
         ({"repository": "mine@sha256:00"}, "mine@sha256:00"),
+        ({"digest": DIGEST}, f"localhost/slurm@{DIGEST}"),
+        ({"repository": "mine", "tag": "2", "digest": DIGEST}, f"mine@{DIGEST}"),
     ],
 )
 def test_an_image_is_put_together_of_what_is_said(image: dict[str, str], expected: str) -> None:
     assert container(cluster({"login": {"image": image}}), "StatefulSet", "slurm-login")["image"] == expected
+
+
+def test_a_digest_holds_for_one_repository_and_until_somebody_says_another_tag() -> None:
+    def image(whole: dict[str, str], part: dict[str, str]) -> str:
+        made = cluster({"image": whole, "login": {"image": part}})
+        return str(container(made, "StatefulSet", "slurm-login")["image"])
+
+    pinned = {"repository": "ours", "tag": "1", "digest": DIGEST}
+    assert image(pinned, {}) == f"ours@{DIGEST}"
+    assert image(pinned, {"tag": "2"}) == "ours:2"
+    assert image(pinned, {"repository": "theirs"}) == "theirs:1"
+    with pytest.raises(msgspec.ValidationError, match=r"image\.digest"):
+        cluster({"image": {"digest": "sha256:abc"}})
 
 
 def test_pull_secrets_region_and_class_reach_the_pods() -> None:
@@ -206,9 +223,12 @@ def test_an_edit_of_peoples_own_files_does_not_reach_slurmctld_untried() -> None
 
 
 def test_slurmctld_waits_for_slurmdbd_where_limits_are_enforced() -> None:
-    assert pod(cluster(), "Deployment", "slurm-controller")["initContainers"]
+    def before(values: dict[str, Any]) -> list[str]:
+        return [one["name"] for one in pod(cluster(values), "Deployment", "slurm-controller")["initContainers"]]
+
+    assert before({}) == ["keys", "await-accounting"]
     for off in ({"enabled": False}, {"enforce": ""}):
-        assert "initContainers" not in pod(cluster({"accounting": off}), "Deployment", "slurm-controller")
+        assert before({"accounting": off}) == ["keys"]
 
 
 def test_secrets_are_named_for_whoever_makes_them() -> None:

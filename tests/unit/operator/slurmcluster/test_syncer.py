@@ -21,10 +21,10 @@ def test_it_runs_as_slurm_user_and_only_sackd_sees_the_key() -> None:
     made = cluster()
     whole = pod(made, *SYNCER)
     assert whole["securityContext"]["runAsUser"] == 64030
-    (sackd,) = whole["initContainers"]
+    _, sackd = whole["initContainers"]
     assert sackd["restartPolicy"] == "Always"
     mounts = {one["name"]: {each["name"] for each in one["volumeMounts"]} for one in (*whole["containers"], sackd)}
-    assert mounts == {"syncer": {"run", "token"}, "sackd": {"run", "key"}}
+    assert mounts == {"syncer": {"run", "token"}, "sackd": {"run", "keys"}}
     assert whole["automountServiceAccountToken"] is False
     assert container(made, *SYNCER)["image"] == "localhost/sunk:24.11"
 
