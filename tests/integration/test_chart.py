@@ -144,6 +144,7 @@ def test_the_operator_may_do_what_it_must_and_no_more(helm: Helm, release: str) 
         "roles.rbac.authorization.k8s.io": ("get", "list", "create", "patch", "delete"),
         "rolebindings.rbac.authorization.k8s.io": ("get", "list", "create", "patch", "delete"),
         "poddisruptionbudgets.policy": ("get", "list", "create", "patch", "delete"),
+        "networkpolicies.networking.k8s.io": ("get", "list", "create", "patch", "delete"),
         "pods/status": ("patch",),
         f"{SLICES}/status": ("patch",),
         LEASES: ("create", "get", "patch"),

@@ -12,8 +12,9 @@ from sunk.model.cluster.parts import Image, Line, ObjectName, Placement
 from sunk.model.names import GROUP, VERSION
 from sunk.model.nodeset import Condition
 from sunk.model.schema.kind import AGE, Column, Kind, Version
-from sunk.model.schema.vocabulary import keyed, rule
+from sunk.model.schema.vocabulary import Opaque, keyed, rule
 
+Rules = Annotated[tuple[Opaque, ...], Meta(max_length=32)]
 LONGEST_NAME: Final = 40
 """«<name>-controller», a hash and an ordinal have to fit into a label of 63."""
 
@@ -27,6 +28,25 @@ class Network(Struct, frozen=True, gc=False, rename="camel"):
 
     disable_k8s_networking: bool = field(name="disableK8sNetworking", default=False)
     vpcs: Annotated[tuple[Line, ...], Meta(max_length=16)] = ()
+
+
+class Ingress(Struct, frozen=True, gc=False):
+    """Rules as the `ingress` of a NetworkPolicy has them, for each part beside those that it needs."""
+
+    controller: Rules = ()
+    login: Rules = ()
+    compute: Rules = ()
+    accounting: Rules = ()
+    mysql: Rules = ()
+    rest: Rules = ()
+    syncer: Rules = ()
+
+
+class NetworkPolicy(Struct, frozen=True, gc=False):
+    """Who may connect to the Pods of the cluster: its own parts, and whom `ingress` adds."""
+
+    enabled: bool = True
+    ingress: Ingress = Ingress()
 
 
 class SlurmClusterSpec(Struct, frozen=True, gc=False, rename="camel"):
@@ -50,6 +70,7 @@ class SlurmClusterSpec(Struct, frozen=True, gc=False, rename="camel"):
     scheduler: Scheduler = Scheduler()
     directory_service: DirectoryService = DirectoryService()
     network: Network = Network()
+    network_policy: NetworkPolicy = NetworkPolicy()
 
 
 class SlurmClusterStatus(Struct, frozen=True, gc=False, rename="camel"):

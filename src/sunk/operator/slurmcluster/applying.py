@@ -26,6 +26,7 @@ ACCOUNTS: Final = Resource(Record, version="v1", plural="serviceaccounts")
 ROLES: Final = Resource(Record, group="rbac.authorization.k8s.io", version="v1", plural="roles")
 BINDINGS: Final = Resource(Record, group="rbac.authorization.k8s.io", version="v1", plural="rolebindings")
 BUDGETS: Final = Resource(Record, group="policy", version="v1", plural="poddisruptionbudgets")
+POLICIES: Final = Resource(Record, group="networking.k8s.io", version="v1", plural="networkpolicies")
 KINDS: Final[dict[str, Resource[Any]]] = {
     "ConfigMap": CONFIG_MAPS,
     "Service": SERVICES,
@@ -33,6 +34,7 @@ KINDS: Final[dict[str, Resource[Any]]] = {
     "Deployment": DEPLOYMENTS,
     "StatefulSet": STATEFULSETS,
     "PodDisruptionBudget": BUDGETS,
+    "NetworkPolicy": POLICIES,
     "ServiceAccount": ACCOUNTS,
     "Role": ROLES,
     "RoleBinding": BINDINGS,
@@ -40,7 +42,7 @@ KINDS: Final[dict[str, Resource[Any]]] = {
 }
 PRUNED: Final = (
     *("NodeSet", "StatefulSet", "Deployment", "Service", "ConfigMap"),
-    *("PodDisruptionBudget", "RoleBinding", "Role", "ServiceAccount"),
+    *("PodDisruptionBudget", "NetworkPolicy", "RoleBinding", "Role", "ServiceAccount"),
 )
 """What is taken away when it is no longer wanted. Claims and Secrets hold what nobody could bring back."""
 

@@ -47,6 +47,13 @@ def test_a_plain_cluster_has_the_parts_that_people_know() -> None:
         ("Service", "slurm-compute"),
         ("ConfigMap", "slurm-compute-scripts"),
         ("ConfigMap", "slurm-compute-s6"),
+        ("NetworkPolicy", "slurm-accounting"),
+        ("NetworkPolicy", "slurm-compute"),
+        ("NetworkPolicy", "slurm-configuration"),
+        ("NetworkPolicy", "slurm-controller"),
+        ("NetworkPolicy", "slurm-login"),
+        ("NetworkPolicy", "slurm-mysql"),
+        ("NetworkPolicy", "slurm-syncer"),
     }
 
 
