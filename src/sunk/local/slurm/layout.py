@@ -28,6 +28,8 @@ CLONE: Final = "/clone"
 COPIED: Final = ("pyproject.toml", "docs", "src", "tests")
 REMOTE: Final = "/run/remote"
 KEY_BYTES: Final = 128
+# Unless told, a daemon remembers for its next start which of the two it found at its first.
+KEY_FILES: Final = ("/usr/bin/env", "SLURM_SACK_KEY=/etc/slurm/slurm.key", "SLURM_SACK_JWKS=/etc/slurm/slurm.jwks")
 AS_SLURM: Final = ("setpriv", f"--reuid={SLURM_USER}", f"--regid={SLURM_USER}", "--clear-groups")
 
 
@@ -161,7 +163,7 @@ class Layout(msgspec.Struct, frozen=True):
         return Bind(self.folder / "munge-run", munge.FOLDER, writable=True)
 
     def _with_munge(self, *daemon: str) -> tuple[str, ...]:
-        return munge.beside(daemon) if self.munge else daemon
+        return munge.beside(daemon) if self.munge else (*KEY_FILES, *daemon)
 
     def _box(self, name: str, *binds: Bind, image: str = "slurm", network: str = "", etc: str = "key") -> Box:
         return Box(

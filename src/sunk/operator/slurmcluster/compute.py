@@ -160,7 +160,7 @@ def _environment(definition: NodeDefinition) -> list[dict[str, Any]]:
         {"name": POD_NAME, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
         *(_of_node(CPUS, "limits.cpu", divisor="1"), _of_node(MEMORY, "limits.memory", divisor="1Mi")),
     ]
-    ours = {pods.STOP: pods.stop(grace, before=_TELLING)}
+    ours = {pods.STOP: pods.stop(grace, before=_TELLING)} | keyfiles.variables(ETC)
     if definition.env:
         ours[scripts.JOB_ENV] = " ".join(one.name for one in definition.env)
     return [*made, *pods.environment(ours, definition.env)]

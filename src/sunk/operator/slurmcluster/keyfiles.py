@@ -10,13 +10,13 @@ key of Slurm is rotated. slurmd is root and keeps its Secret as it is.
 from typing import Any, Final
 
 from sunk.model.cluster.parts import Image
+from sunk.model.keyset import SLURM_JWKS, SLURM_KEY
 from sunk.operator.slurmcluster import pods
 from sunk.operator.slurmcluster.conf import KEYS
 from sunk.operator.slurmcluster.view import Cluster
 
 NAME: Final = "keys"
 OWNER_ONLY: Final = 0o400
-JWKS: Final = "slurm.jwks"
 _SECRETS: Final = "/etc/sunk/secrets"
 _PERIOD: Final = 10
 
@@ -92,6 +92,10 @@ def mount(path: str = KEYS) -> pods.Object:
     return {"name": NAME, "mountPath": path, "readOnly": True}
 
 
-def variables() -> dict[str, str]:
-    """Where a daemon looks for the key of Slurm that has its configuration in another folder."""
-    return {"SLURM_SACK_KEY": f"{KEYS}/slurm.key", "SLURM_SACK_JWKS": f"{KEYS}/{JWKS}"}
+def variables(folder: str = KEYS) -> dict[str, str]:
+    """Where daemons look for the keys of Slurm.
+
+    Unless told they look beside their configuration, which slurmctld sends to another folder. 24.11 remembers for its
+    next start which file it found at its first, and would not look for the second one any more.
+    """
+    return {"SLURM_SACK_KEY": f"{folder}/{SLURM_KEY}", "SLURM_SACK_JWKS": f"{folder}/{SLURM_JWKS}"}

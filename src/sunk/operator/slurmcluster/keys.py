@@ -5,11 +5,11 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
+from sunk.model.keyset import SLURM_KEY
 from sunk.model.refusal import Refusal
 from sunk.operator.slurmcluster.conf import JWT_KEY
 from sunk.operator.slurmcluster.view import Cluster
 
-SLURM_KEY: Final = "slurm.key"
 PASSWORD: Final = "password"  # noqa: S105 - the name of a key
 
 Content = Literal["auth", "jwt", "password"]

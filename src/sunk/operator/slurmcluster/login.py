@@ -63,6 +63,7 @@ def _container(cluster: Cluster) -> Object:
     ours = {
         pods.STOP: pods.stop(wanted.termination_grace_period_seconds),
         "SACKD_OPTIONS": f"--conf-server {cluster.named('controller')}:{CONTROLLER_PORT}",
+        **keyfiles.variables(ETC),
     }
     return {
         "name": NAME,

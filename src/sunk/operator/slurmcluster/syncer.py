@@ -168,7 +168,7 @@ def _sackd(cluster: Cluster) -> Object:
         "restartPolicy": "Always",
         **pods.image(cluster, cluster.spec.controller.image),
         "args": ["sackd"],
-        "env": pods.environment({pods.STOP: pods.stop(_GRACE), "SACKD_OPTIONS": options}),
+        "env": pods.environment({pods.STOP: pods.stop(_GRACE), "SACKD_OPTIONS": options} | keyfiles.variables(ETC)),
         "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}},
         "securityContext": pods.UNPRIVILEGED,
         "volumeMounts": [keyfiles.mount(ETC), {"name": "run", "mountPath": _RUN}],

@@ -1,0 +1,107 @@
+"""The key of Slurm is exchanged under running jobs, one daemon at a time, and nothing notices."""
+
+import os
+import secrets
+from collections.abc import Iterator
+
+import pytest
+from tests.waiting import eventually
+
+from sunk.local import images, slurm as slurms
+from sunk.local.slurm import Slurm
+from sunk.local.slurm.box import SLURM_USER
+from sunk.model import keyset
+from sunk.model.keyset import KeySet
+
+NODES = ("n1", "n2")
+EVERYWHERE = ("etc", "key", "dbd")
+"""slurmctld's folder, that of nodes and logins, and slurmdbd's."""
+
+
+@pytest.fixture(scope="module", params=[images.DEFAULT, pytest.param("26.05", marks=pytest.mark.full)])
+def slurm(request: pytest.FixtureRequest) -> Iterator[Slurm]:
+    with slurms.cluster(nodes=NODES, version=request.param, accounting=True) as it:
+        it.run("sacctmgr", "-i", "add", "account", "lab")
+        it.run("sacctmgr", "-i", "add", "user", "alice", "account=lab")
+        yield it
+
+
+def place(slurm: Slurm, wanted: KeySet, *folders: str) -> None:
+    """As the Secret reaches Pods: both files, complete before they have their names."""
+    for folder in folders:
+        for name, content in ((keyset.SLURM_JWKS, wanted.encode()), (keyset.SLURM_KEY, wanted.default.value)):
+            path = slurm.layout.folder / folder / name
+            fresh = path.with_suffix(".new")
+            fresh.write_bytes(content)
+            fresh.chmod(0o400)
+            os.chown(fresh, SLURM_USER, SLURM_USER)
+            fresh.rename(path)
+
+
+def held(slurm: Slurm) -> KeySet:
+    return keyset.alone((slurm.layout.folder / "etc" / "slurm.key").read_bytes())
+
+
+def works(slurm: Slurm) -> None:
+    """Everybody believes everybody: clients, slurmctld, both nodes, steps, slurmdbd."""
+    eventually(lambda: all("IDLE" in one or "MIXED" in one for one in slurm.states().values()), seconds=60)
+    assert sorted(slurm.run("srun", "-N2", "hostname", uid=1001).split()) == list(NODES)
+    assert "lab" in slurm.run("sacctmgr", "-n", "-P", "show", "account", "format=account", uid=1001)
+    number = slurm.run("sbatch", "--parsable", "--chdir=/tmp", "--output=/dev/null", "--wrap=srun true", uid=1001)
+    eventually(lambda: "COMPLETED" in slurm.run("scontrol", "show", "job", number.strip()), seconds=60)
+
+
+def test_a_key_is_exchanged_one_daemon_at_a_time_under_a_running_job(slurm: Slurm) -> None:
+    running = slurm.run(
+        *("sbatch", "--parsable", "--nodelist=n1", "--chdir=/tmp", "--output=/tmp/said"),
+        "--wrap=while [ ! -e /home/alice/over ]; do srun true || exit 3; sleep 1; done",
+        uid=1001,
+    ).strip()
+    old = held(slurm)
+    both = old.add(secrets.token_bytes(1024), kid="second")
+
+    # slurmctld knows the second key while nodes and slurmdbd still have one without an id.
+    place(slurm, both, "etc")
+    slurm.run("scontrol", "reconfigure")
+    works(slurm)
+    place(slurm, both, *EVERYWHERE)
+    restart(slurm, "accounting")
+    slurm.run("scontrol", "reconfigure")
+    works(slurm)
+
+    # One node signs with the new key before anybody else does, then nodes and logins, then slurmdbd, then slurmctld.
+    used = both.use("second")
+    place(slurm, used, "key")
+    restart(slurm, "n2")
+    works(slurm)
+    restart(slurm, "login")
+    works(slurm)
+    place(slurm, used, "dbd")
+    restart(slurm, "accounting")
+    works(slurm)
+    place(slurm, used, "etc")
+    slurm.run("scontrol", "reconfigure")
+    works(slurm)
+
+    place(slurm, used.drop(keyset.FIRST), *EVERYWHERE)
+    restart(slurm, "accounting")
+    slurm.run("scontrol", "reconfigure")
+    works(slurm)
+    assert "JobState=RUNNING" in slurm.run("scontrol", "show", "job", running)
+    slurm.run("touch", "/home/alice/over", on="n1")
+    eventually(lambda: "JobState=COMPLETED" in slurm.run("scontrol", "show", "job", running), seconds=60)
+
+
+def test_who_has_only_another_key_is_not_believed(slurm: Slurm) -> None:
+    kept = keyset.alone((slurm.layout.folder / "etc" / keyset.SLURM_KEY).read_bytes(), kid="second")
+    place(slurm, keyset.alone(secrets.token_bytes(1024), kid="second"), "key")
+    restart(slurm, "login")
+    assert slurm.attempt("sinfo", uid=1001).code != 0
+    place(slurm, kept, "key")
+    restart(slurm, "login")
+    works(slurm)
+
+
+def restart(slurm: Slurm, name: str) -> None:
+    slurm.stop(name)
+    slurm.start(name)
