@@ -26,6 +26,7 @@ def main() -> None:
 def _register() -> None:
     from sunk.insight.drain import drain, undrain
     from sunk.insight.explain import explain
+    from sunk.insight.keys import keys
     from sunk.insight.status import status
     from sunk.insight.verify import verify
     from sunk.local.commands import local
@@ -37,6 +38,7 @@ def _register() -> None:
 
     main.add_command(drain)
     main.add_command(explain)
+    main.add_command(keys)
     main.add_command(local)
     main.add_command(nodeset)
     main.add_command(operator)
