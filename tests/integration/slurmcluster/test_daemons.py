@@ -291,6 +291,18 @@ def test_a_program_reaches_slurm_by_rest_with_a_token(world: Make) -> None:
         assert '"pinged": "UP"' in rest.run(*asked)
 
 
+def test_a_token_that_would_live_too_long_is_refused(world: Make) -> None:
+    it = world(OFF | {"rest": {"enabled": True, "maxTokenLifespan": 600}})
+    with it.run("slurm-controller") as controller:
+        primary(controller)
+        assert complaints(controller.said()) == []
+        # As `games`, since a name is asked for that slurmctld knows; SlurmUser may have any.
+        assert succeeds(controller, "scontrol", "token", "lifespan=600", user=5)
+        assert not succeeds(controller, "scontrol", "token", "lifespan=601", user=5)
+        assert not succeeds(controller, "scontrol", "token", "lifespan=infinite", user=5)
+        assert "exceeds limit of 600" in controller.said()
+
+
 @contextmanager
 def accounting(world: Make, version: str) -> Iterator[World]:
     """A database and slurmdbd that run, as the defaults have them."""

@@ -135,6 +135,8 @@ class Rest(Struct, frozen=True, gc=False, rename="camel"):
     """slurmrestd, for programs that want it. SUNK itself does not."""
 
     enabled: bool = False
+    max_token_lifespan: Annotated[int, Meta(ge=60, le=31_536_000)] = 86_400
+    """The longest life of a token that slurmctld gives out, in seconds; root and SlurmUser may ask for more."""
     replicas: Annotated[int, Meta(ge=0, le=100)] = 1
     image: Image = Image()
     resources: Resources = field(default_factory=_small)

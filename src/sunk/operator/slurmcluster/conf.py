@@ -108,7 +108,7 @@ def _settings(cluster: Cluster) -> Settings:
 def _identity(cluster: Cluster) -> Settings:
     """Who is where."""
     host = cluster.named("controller")
-    jwt = cluster.spec.rest.enabled
+    jwt, lifespan = cluster.spec.rest.enabled, cluster.spec.rest.max_token_lifespan
     user = cluster.spec.controller.security_context.run_as_user
     return {
         "ClusterName": cluster.name,
@@ -120,7 +120,7 @@ def _identity(cluster: Cluster) -> Settings:
         "CredType": "auth/slurm",
         "AuthInfo": _auth_info(cluster),
         "AuthAltTypes": "auth/jwt" if jwt else "",
-        "AuthAltParameters": f"jwt_key={KEYS}/{JWT_KEY}" if jwt else "",
+        "AuthAltParameters": f"jwt_key={KEYS}/{JWT_KEY},max_token_lifespan={lifespan}" if jwt else "",
         "SlurmctldParameters": "enable_configless,node_reg_mem_percent=95",
         "MaxNodeCount": cluster.spec.compute.max_node_count,
         # One message goes straight to every node: dynamic ones cannot pass it on, since they do not know each other.
