@@ -111,7 +111,9 @@ def test_volumes_outlive_pods_and_go_with_their_claims(kubectl: Kubectl, cluster
     assert kubectl("get", "pod", "keeper-0", "-o", "jsonpath={.spec.nodeName}") == node
 
     volumes = kubectl("get", "pvc", "-o", "jsonpath={.items[*].spec.volumeName}").split()
-    assert all((cluster.folder / "volumes" / name / "note").exists() for name in volumes)
+    folders = [cluster.folder / "volumes" / name for name in volumes]
+    assert all((folder / "note").exists() for folder in folders)
+    assert [(one.stat().st_gid, one.stat().st_mode & 0o7777) for one in folders] == [(1234, 0o2775)] * 2
     kubectl("delete", "statefulset", "keeper")
     eventually(lambda: not any((cluster.folder / "volumes" / name).exists() for name in volumes))
 

@@ -3,6 +3,9 @@
 All nodes of a local cluster share this machine's file system, so a folder is on every node at once. The default class
 binds at once and lets a Pod follow its volume anywhere. The other behaves as disks in a node do: it waits for the
 first Pod and then ties the volume to that Pod's node.
+
+They are volumes of the kind `local`, for which the kubelet does what it does for those of a cloud: where a Pod names an
+fsGroup it gives the files to that group. On a hostPath it would not, and a folder would have to be open to everybody.
 """
 
 import asyncio
@@ -24,7 +27,8 @@ ON_NODE: Final = "host-folder-on-node"
 ASKED_OF: Final = "volume.kubernetes.io/storage-provisioner"
 MADE_BY: Final = "pv.kubernetes.io/provisioned-by"
 CHOSEN_NODE: Final = "volume.kubernetes.io/selected-node"
-READ_WRITE_BY_ALL: Final = 0o777
+PERMISSIONS: Final = 0o755
+"""Of root, as a file system is that was just made."""
 
 
 def classes() -> Iterator[dict[str, Any]]:
@@ -75,8 +79,9 @@ def _ready_for_us(claim: PersistentVolumeClaim) -> bool:
 def volume(make: Make, *, folder: Path) -> dict[str, Any]:
     claim, spec = make.claim.metadata, make.claim.spec
     node = claim.annotations.get(CHOSEN_NODE) if spec.storage_class_name == ON_NODE else None
-    match = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
-    affinity = {"nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [match]}]}}} if node else {}
+    # A volume of this kind has to say where it is, so it says everywhere.
+    key, value = ("kubernetes.io/hostname", node) if node else ("kubernetes.io/os", "linux")
+    match = {"key": key, "operator": "In", "values": [value]}
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
@@ -85,10 +90,10 @@ def volume(make: Make, *, folder: Path) -> dict[str, Any]:
             "accessModes": list(spec.access_modes),
             "capacity": {"storage": spec.resources.requests.get("storage", "1Gi")},
             "claimRef": {"namespace": claim.namespace, "name": claim.name, "uid": claim.uid},
-            "hostPath": {"path": str(folder / make.name), "type": "Directory"},
+            "local": {"path": str(folder / make.name)},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [match]}]}},
             "persistentVolumeReclaimPolicy": "Delete",
             "storageClassName": spec.storage_class_name,
-            **affinity,
         },
     }
 
@@ -110,8 +115,7 @@ async def _carry_out(action: Make | Remove, *, volumes: Collection[PersistentVol
     path, key = folder / action.name, Key("", action.name)
     if isinstance(action, Make):
         path.mkdir(parents=True, exist_ok=True)
-        # A folder has no owner that Kubernetes would change for a Pod, and Pods run as anybody.
-        path.chmod(READ_WRITE_BY_ALL)
+        path.chmod(PERMISSIONS)
         await volumes.create(key, volume(action, folder=folder))
     else:
         await asyncio.to_thread(shutil.rmtree, path, ignore_errors=True)

@@ -54,6 +54,15 @@ def test_a_volume_on_a_node_is_tied_to_it(tmp_path: Path) -> None:
     assert term["matchExpressions"] == [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["node-2"]}]
 
 
+def test_other_volumes_are_on_every_node_and_belong_to_the_groups_of_pods(tmp_path: Path) -> None:
+    (make,) = plan([claim()], [])
+    assert isinstance(make, Make)
+    spec = volumes.volume(make, folder=tmp_path)["spec"]
+    assert spec["local"] == {"path": str(tmp_path / "claim-u1")}, "the kubelet minds no fsGroup on a hostPath"
+    (match,) = spec["nodeAffinity"]["required"]["nodeSelectorTerms"][0]["matchExpressions"]
+    assert match == {"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]}
+
+
 def test_a_released_volume_goes_with_its_data() -> None:
     assert list(plan([], [volume(phase="Released")])) == [Remove(name="claim-u1")]
 
