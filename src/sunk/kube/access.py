@@ -19,6 +19,7 @@ import msgspec
 import yaml
 from msgspec import Struct, field
 
+from sunk.kube.account import Account
 from sunk.kube.credentials import AccessError, Credentials, Nobody, Token, TokenFile, read
 from sunk.kube.plugin import VERSIONS, Extension, Plugin, Program, configuration
 
@@ -52,7 +53,7 @@ def in_cluster(folder: Path = SERVICE_ACCOUNT, *, env: Mapping[str, str] = envir
     return Access(
         server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
         tls=_trust(read(folder / "ca.crt", wanted="the cluster's CA"), where=folder / "ca.crt"),
-        credentials=TokenFile(folder / "token"),
+        credentials=Account(TokenFile(folder / "token"), folder / "ca.crt", partial(_trust, where=folder / "ca.crt")),
         namespace=read(folder / "namespace", wanted="the Pod's namespace").decode().strip(),
     )
 

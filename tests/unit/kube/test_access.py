@@ -10,6 +10,7 @@ import pytest
 from msgspec import json
 
 from sunk.kube import access
+from sunk.kube.account import Account
 from sunk.kube.credentials import TOKEN_LIFE, AccessError, Nobody, Proof, Token, TokenFile
 
 Write = Callable[..., Path]
@@ -150,7 +151,8 @@ def kubernetes_ca() -> str:
 def test_a_pod_speaks_as_its_service_account(account: Path) -> None:
     found = access.in_cluster(account, env={"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443"})
     assert (found.server, found.namespace) == ("https://[fd00::1]:443", "shop")
-    assert found.credentials == TokenFile(account / "token")
+    assert isinstance(found.credentials, Account)
+    assert (found.credentials.token, found.credentials.authority) == (TokenFile(account / "token"), account / "ca.crt")
 
 
 def test_outside_a_pod_the_service_account_is_refused(account: Path) -> None:
