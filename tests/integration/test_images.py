@@ -35,6 +35,11 @@ def inside(root: Path, *command: str) -> str:
     return subprocess.run([*enter, *command], check=True, capture_output=True, text=True).stdout
 
 
+def test_images_take_security_updates(sunk: Path) -> None:
+    suites = [line.split()[2] for line in (sunk / "etc/apt/sources.list").read_text().splitlines() if line]
+    assert [suite.partition("-")[2] for suite in suites] == ["", "security"]
+
+
 def test_the_command_runs_in_the_sunk_image_without_root(sunk: Path) -> None:
     assert "Slurm on Kubernetes" in inside(sunk, "sunk", "--help")
 

@@ -1,7 +1,8 @@
 """A minimal Debian of a given release, as an archive of files: what a registry would call debian:<release>-slim.
 
 It is made by mmdebstrap from the package mirror that this machine's own apt uses, so no image registry need be in
-reach and no mirror is named here.
+reach and no mirror is named here. Security updates come along, from where this machine gets its own, and stay among
+the sources inside: packages that an image adds later are the mended ones too.
 """
 
 import platform
@@ -24,12 +25,13 @@ APT = ('Acquire::Languages "none"', 'APT::Install-Recommends "false"')
 # Debian's «testing» says until when its lists hold, and a mirror may be days late.
 UNTIMELY = {"forky": ('Acquire::Check-Valid-Until "false"',)}
 # mmdebstrap copies this machine's name and name servers along.
+SECURITY = "-security"
 STRIP = 'rm -f "$1/etc/hostname" "$1/etc/resolv.conf"'
 
 
 def key(suite: str) -> str:
     """Changes when the archive would be made differently, not when the mirror has newer packages."""
-    return cache.key(values=_options(suite))
+    return cache.key(values=[*_options(suite), suite, f"{suite}{SECURITY}"])
 
 
 def archive(suite: str) -> Path:
@@ -37,20 +39,26 @@ def archive(suite: str) -> Path:
 
     def make(folder: Path) -> None:
         with step(f"Make a Debian {suite} to build images on"):
-            command = ["mmdebstrap", *_options(suite), suite, str(folder / "files.tar"), mirror()]
+            command = ["mmdebstrap", *_options(suite), suite, str(folder / "files.tar"), *sources(suite)]
             isolated(command, scratch=folder)
 
     return cache.entry(f"debian-{suite}", make, key=key(suite)) / "files.tar"
 
 
-def mirror() -> str:
-    """The address from which this machine gets its own Debian packages."""
+def sources(suite: str) -> list[str]:
+    """Where packages of a release come from: lines of sources.list, which stay in the image."""
     codename = platform.freedesktop_os_release().get("VERSION_CODENAME", "")
-    found = pick_mirror(run(["apt-get", "update", "--print-uris"]), codename=codename)
+    uris = run(["apt-get", "update", "--print-uris"])
+    return [f"deb {_mirror(uris, codename, kind)} {suite}{kind} main" for kind in ("", SECURITY)]
+
+
+def _mirror(uris: str, codename: str, kind: str) -> str:
+    """The address from which this machine gets its own Debian packages of that kind."""
+    found = pick_mirror(uris, codename=f"{codename}{kind}")
     if found is None:
         raise Refusal(
-            f"apt on this machine names no mirror for Debian {codename}, and the images are made from one. "
-            f"Add it to /etc/apt/sources.list.d, as a line of type deb with the suite {codename}."
+            f"apt on this machine names no mirror for Debian {codename}{kind}, and the images are made from one. "
+            f"Add it to /etc/apt/sources.list.d, as a line of type deb with the suite {codename}{kind}."
         )
     return found
 

@@ -25,7 +25,7 @@ CONTAINERFILE = "images/Containerfile"
 # What changes most often comes last, see `seed`.
 SOURCES = {
     "mariadb": ("images/mariadb",),
-    "slurm": ("images/slurm",),
+    "slurm": ("images/fetch", "images/slurm"),
     "sunk": ("LICENSE", "README.md", "pyproject.toml", "requirements/run.txt", "src"),
 }
 LEFT_OUT = ("src/sunk/local/kubernetes", "__pycache__")

@@ -2,6 +2,7 @@ import os
 import re
 import stat
 import subprocess
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -131,3 +132,43 @@ def test_a_step_that_failed_without_a_word_is_named_in_short() -> None:
     said = complaint(f'`buildah` ended with code 1: Error: building at STEP "RUN {"x" * 2000}"')
     assert said.startswith("Error: building at STEP")
     assert len(said) <= 300
+
+
+FETCH = paths.project() / "images" / "fetch"
+
+
+def fetched(folder: Path, wanted: str) -> subprocess.CompletedProcess[str]:
+    (folder / "source").write_text("content")
+    command = ["bash", str(FETCH), str(folder / "made"), f"file://{folder}/source", *([wanted] if wanted else [])]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_a_fetched_file_is_taken_by_its_checksum_alone(tmp_path: Path) -> None:
+    right = sha256(b"content").hexdigest()
+    assert fetched(tmp_path, right).returncode == 0
+    assert (tmp_path / "made").read_text() == "content"
+    (tmp_path / "made").unlink()
+
+    wrong = fetched(tmp_path, right[::-1])
+    assert (wrong.returncode, right in wrong.stderr) == (3, True)
+    assert not (tmp_path / "made").exists()
+
+
+def test_a_file_without_a_checksum_is_refused_unless_that_is_said(tmp_path: Path) -> None:
+    missing = fetched(tmp_path, "")
+    assert missing.returncode == 2
+    assert "has no SHA-256" in missing.stderr
+    assert not (tmp_path / "made").exists()
+    assert fetched(tmp_path, "unchecked").returncode == 0
+
+
+def test_security_updates_are_among_the_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(debian, "run", lambda _: URIS)
+    monkeypatch.setattr("platform.freedesktop_os_release", lambda: {"VERSION_CODENAME": "bookworm"})
+    assert debian.sources("trixie") == [
+        "deb http://four.example/debian trixie main",
+        "deb http://one.example/debian-security trixie-security main",
+    ]
+    monkeypatch.setattr(debian, "run", lambda _: URIS.partition("\n")[2])
+    with pytest.raises(Refusal, match="no mirror for Debian bookworm-security"):
+        debian.sources("trixie")
