@@ -105,3 +105,9 @@ def test_who_has_only_another_key_is_not_believed(slurm: Slurm) -> None:
 def restart(slurm: Slurm, name: str) -> None:
     slurm.stop(name)
     slurm.start(name)
+
+
+def test_a_command_that_signs_for_itself_has_to_be_told_where_the_key_is(slurm: Slurm) -> None:
+    command = ("srun", "--no-allocate", "--nodelist=n1", "--nodes=1", "hostname")
+    assert "'/run/slurm/conf/slurm.key'" in slurm.attempt(*command).err, "Slurm looks beside what it was sent"
+    assert slurm.run(*command, env={"SLURM_SACK_KEY": "/etc/slurm/slurm.key"}) == "n1\n"
