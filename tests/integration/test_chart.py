@@ -270,3 +270,18 @@ def test_a_second_operator_leaves_the_definitions_to_the_first(helm: Helm, relea
         other("install", name, str(CHART), *(word for value in off for word in ("--set", value)))
     finally:
         other("uninstall", name, "--ignore-not-found")
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({}, "localhost/sunk:24.11"),
+        ({"image.digest": f"sha256:{'0a' * 32}"}, f"localhost/sunk@sha256:{'0a' * 32}"),
+        ({"image.repository": "mine@sha256:00"}, "mine@sha256:00"),
+    ],
+)
+def test_the_operator_runs_from_an_image_by_tag_or_digest(helm: Helm, values: dict[str, str], expected: str) -> None:
+    words = [word for key, value in values.items() for word in ("--set", f"{key}={value}")]
+    made = yaml.safe_load_all(helm("template", "sunk", str(CHART), *words))
+    (deployment,) = [one for one in made if one and one["kind"] == "Deployment"]
+    assert deployment["spec"]["template"]["spec"]["containers"][0]["image"] == expected

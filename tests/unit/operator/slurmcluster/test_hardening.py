@@ -25,6 +25,13 @@ def test_no_pod_has_more_system_calls_than_a_container_usually_has(which: tuple[
 
 
 @pytest.mark.parametrize("which", [LOGIN, NODES])
+def test_people_find_no_token_of_an_account(which: tuple[str, str]) -> None:
+    spec = pod(cluster(HOMES), *which)
+    assert spec["automountServiceAccountToken"] is False
+    assert "serviceAccountToken" not in str(spec["volumes"])
+
+
+@pytest.mark.parametrize("which", [LOGIN, NODES])
 def test_containers_for_jobs_can_have_all_system_calls(which: tuple[str, str]) -> None:
     free = {"seccompProfile": {"type": "Unconfined"}}
     nodes = {"cpu": {"enabled": True}}
