@@ -23,12 +23,19 @@ WORDS: Final = {
     "pending_deletion": "pending deletion",
     "deletion_timeout": "pod deletion timeout",
     "not_ready": "pod not ready",
+    "new": "new node",
 }
 """The text of each cause except the cordon, strongest first; the cordon is the weakest."""
 NOT_RESPONDING: Final = "Not responding"
 """What Slurm itself writes at a node that is lost."""
+NEW: Final = f"{PREFIX} {WORDS['new']}"
+BORN_DRAINED: Final = f'State=DRAIN Reason="{NEW}"'
+"""Words for slurmd's `--conf`, which Slurm heeds only where it makes a new record: it takes no job before the syncer has
+looked at it. Later starts of the same slurmd bring them along to no effect."""
 LONGEST: Final = 512
 """Bytes of a cordon's reason that are carried over. Slurm would take any number, and send them to every reader."""
+_READ: Final = 8
+"""How many times as many characters are looked at: some are blanks, and a text may be as long as an annotation."""
 
 
 class Causes(Struct, frozen=True):
@@ -41,6 +48,8 @@ class Causes(Struct, frozen=True):
     deletion_timeout: bool = False
     """A Pod that Slurm had started there outlives its job."""
     not_ready: bool = False
+    new: bool = False
+    """Slurm has just made its record. Written by slurmd alone, and over as soon as the syncer has both sides to look at."""
     cordon: str | None = None
     """Its Kubernetes Node takes no new work; the text says why, and may be empty."""
 
@@ -101,11 +110,11 @@ def _cordon(rest: str) -> str | None:
     return rest.removeprefix(f"{CORDON}: ") if rest.startswith(f"{CORDON}: ") else None
 
 
-def plain(said: str) -> str:
+def plain(said: str, *, longest: int = LONGEST) -> str:
     """A text as it comes back from Slurm: what differed there would be put on anew for ever."""
-    shown = "".join(each if each.isprintable() else " " for each in said)
+    shown = "".join(each if each.isprintable() else " " for each in said[: _READ * longest])
     words = " ".join(shown.split())
-    return words.encode()[:LONGEST].decode(errors="ignore").strip()
+    return words.encode()[:longest].decode(errors="ignore").strip()
 
 
 def decide(node: Standing, causes: Causes) -> Deed | None:

@@ -19,6 +19,7 @@ CAUSES = st.builds(
     pending_deletion=st.booleans(),
     deletion_timeout=st.booleans(),
     not_ready=st.booleans(),
+    new=st.booleans(),
     cordon=st.none() | SAID,
 )
 FOREIGN = st.text(max_size=30).filter(lambda reason: not is_ours(reason)) | st.sampled_from(
@@ -165,3 +166,12 @@ def test_a_down_node_that_has_to_go_is_drained_unless_a_person_has_written_there
     assert decide(personal, leaving) is None
     assert is_personal(personal)
     assert not is_personal(Standing(draining=False, reason="alice: left over"))
+
+
+def test_a_record_that_was_born_drained_is_lifted_or_gets_the_cause_that_holds() -> None:
+    born = Standing(draining=True, reason=drains.NEW)
+    assert drains.read(drains.NEW) == Causes(new=True)
+    assert drains.text(Causes(new=True)) == drains.NEW
+    assert decide(born, Causes()) == Undrain()
+    assert decide(born, Causes(cordon="disk")) == Drain("k8s: cordon: disk")
+    assert decide(replace(born, registered=False), Causes()) is None

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from sunk.model import names
+from sunk.model import drains, names
 from sunk.model.refusal import Refusal
 from sunk.operator.slurmcluster import keyfiles, keys, pods, scripts
 from sunk.operator.slurmcluster.conf import CONTROLLER_PORT, ETC, NODE_PORT
@@ -141,7 +141,9 @@ def node_line(cluster: Cluster, definition: NodeDefinition) -> str:
     if found.memory is None and found.reserve:
         settings["MemSpecLimit"] = found.reserve
     settings |= {"Gres": gres(definition)} if gres(definition) else {}
-    return " ".join(pairs(settings | {"Feature": features}))
+    # Without a syncer nobody would lift it.
+    born = (drains.BORN_DRAINED,) if cluster.spec.syncer.enabled else ()
+    return " ".join((*pairs(settings | {"Feature": features}), *born))
 
 
 def shape(cluster: Cluster, definition: NodeDefinition) -> str:

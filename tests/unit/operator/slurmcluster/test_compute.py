@@ -47,6 +47,14 @@ def test_what_nobody_says_comes_from_the_node() -> None:
     assert env["SUNK_MEMORY"]["valueFrom"]["resourceFieldRef"]["divisor"] == "1Mi"
 
 
+def test_a_record_is_born_drained_where_a_syncer_lifts_it() -> None:
+    made = with_nodes(cpu={})
+    assert node_line(made, only(made)).endswith('State=DRAIN Reason="k8s: new node"')
+    assert container(made, "NodeSet", "slurm-cpu")["args"][-1] == node_line(made, only(made))
+    alone = cluster({"syncer": {"enabled": False}, "compute": {"nodes": {"cpu": {"enabled": True}}}})
+    assert "State=" not in node_line(alone, only(alone))
+
+
 def test_a_node_without_memory_for_jobs_is_refused() -> None:
     made = with_nodes(cpu={"resources": {"limits": {"memory": "4Gi"}}})
     with pytest.raises(Refusal, match=r"^compute\.nodes\.cpu\.resources: .*reservedMemory"):
