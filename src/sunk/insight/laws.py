@@ -21,13 +21,17 @@ from sunk.objects.members import NodeSet
 from sunk.objects.standing import cleared, finished, may_hold_job, pending_deletion, ready, terminating
 from sunk.slurm import extra
 from sunk.slurm.records import Node as Row
-from sunk.slurm.states import NodeBase
+from sunk.slurm.states import NodeBase, NodeFlag
 
 OURS: Final = "k8s:"
+NEW: Final = "k8s: new node"
+"""How slurmd has its record drained that Slurm makes for it."""
 MOMENT: Final = 15.0
 """Within so many seconds a change on one side is seen on the other."""
 WAVE: Final = 90.0
 """Drains of many Pods at once may be put off for a minute."""
+BRIEF: Final = 2.0
+"""A record that was lifted a moment ago may meet a cordon that came a moment later."""
 LONG: Final = 300.0
 YOUNG: Final = timedelta(seconds=10)
 """A Pod may be so old when Slurm's record of the one before it is seen to be gone."""
@@ -70,6 +74,8 @@ class Sides(Struct, frozen=True):
     """Those that hold a node, by its name."""
     cluster: str = ""
     """Whose Slurm the rows are of."""
+    owed: Mapping[str, str] = {}
+    """By Node: the drain of a person that was kept for it when its object was deleted, and not seen in Slurm since."""
 
 
 def faults(sides: Sides) -> Iterator[Fault]:
@@ -161,7 +167,38 @@ def _row(sides: Sides, row: Row) -> Iterator[Fault]:
         )
     if causes and not row.state.draining and _can_work(row):
         yield Fault(2, "cause without drain", about, f"takes jobs though {' and '.join(causes)}", grace=WAVE + MOMENT)
+    yield from _new(sides, row, causes)
+    yield from _owed(sides, row, held[0].entry)
     yield from _told(sides, row)
+
+
+def _new(sides: Sides, row: Row, causes: list[str]) -> Iterator[Fault]:
+    """A record that nobody has looked at yet takes no job."""
+    about, jobs = f"Slurm node {row.name}", ", ".join(map(str, sides.jobs.get(row.name, ())))
+    if row.state.draining and row.reason == NEW and jobs:
+        yield Fault(2, "job on new record", about, f"runs job {jobs} though nobody has looked at its record yet")
+    pod = sides.pods.get(row.name)
+    if row.state.draining or "k8s" in extra.read(row.extra) or pod is None or not _can_work(row):
+        return
+    kept = pod.metadata.annotations.get(names.KEPT_DRAIN, "")
+    whys = [f"a person had drained it before it left: {kept[:100]}"] * bool(kept)
+    if whys := [*whys, *(why for why in causes if "cordoned" in why)]:
+        text = f"has a new record that takes jobs ({jobs or 'none yet'}) though {' and '.join(whys)}"
+        yield Fault(2, "new record", about, text, grace=BRIEF)
+
+
+def _owed(sides: Sides, row: Row, entry: Entry) -> Iterator[Fault]:
+    """A person's drain is there again when the machine is."""
+    said = sides.owed.get(entry.node)
+    if said is not None and entry.state == "joined" and not row.state.draining and _can_work(row):
+        text = f"takes jobs though a person had drained its machine before Node {entry.node} was deleted: {said}"
+        yield Fault(0, "lost drain", f"Slurm node {row.name}", text, grace=MOMENT)
+
+
+def foreign(row: Row) -> bool:
+    """Whether somebody else has taken it out of service."""
+    out = row.state.draining or NodeFlag.FAIL in row.state
+    return out and not row.reason.startswith(OURS)
 
 
 def _can_be_lifted(row: Row) -> bool:

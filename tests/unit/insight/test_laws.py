@@ -21,6 +21,7 @@ from sunk.slurm.states import JobBase, NodeBase, NodeFlag
 DRAIN, RUNNING, CORDON = names.SLURM_DRAIN, names.SLURM_RUNNING, names.SLURM_CORDON
 NO_FLAGS = NodeFlag(0)
 NOW = datetime(2026, 11, 16, tzinfo=UTC)
+OURS = '{"k8s":{"pod":"gpu-1"}}'
 IDLE = {DRAIN: "False", RUNNING: "False", names.SLURM_NOT_RESPONDING: "False"}
 
 
@@ -93,7 +94,7 @@ def test_a_drain_of_ours_needs_a_cause_and_a_cause_needs_a_drain() -> None:
     told = {DRAIN: "True"}
     assert topics(sides(pod(told), node(told), drained)) == ["drain without cause"]
     assert topics(sides(pod(told), node(told, cordoned=True), drained)) == []
-    assert topics(sides(pod(), node(cordoned=True), row())) == ["cause without drain"]
+    assert topics(sides(pod(), node(cordoned=True), row(extra=OURS))) == ["cause without drain"]
 
 
 def test_a_drain_of_somebody_else_needs_no_cause() -> None:
@@ -138,6 +139,33 @@ def test_a_record_of_ours_that_no_slice_knows_is_left_over() -> None:
     assert topics(alone) == ["left record"]
     by_hand = Sides(members={}, pods={}, sets={}, rows={"gpu-1": row(extra='{"a":1}')}, cluster="slurm")
     assert topics(by_hand) == []
+
+
+def test_a_new_record_is_drained_where_its_pod_says_why_it_must_be() -> None:
+    kept = pod(**marked(kept_drain="alice: bad fan"))
+    cordoned = pod(**marked(cordon="disk"))
+    assert "new record" in topics(sides(kept, node(), row()))
+    assert "new record" in topics(sides(cordoned, node(cordoned=True), row()))
+    drained = row(flags=NodeFlag.DRAIN, reason="k8s: new node")
+    assert "new record" not in topics(sides(kept, node(), drained))
+    assert "new record" not in topics(sides(kept, node(), row(extra=OURS))), "it was looked at: a person has lifted it"
+    assert "new record" not in topics(sides(pod(), node(), row()))
+
+
+def test_no_job_runs_on_a_record_that_nobody_has_looked_at() -> None:
+    drained = row(NodeBase.ALLOCATED, NodeFlag.DRAIN, reason="k8s: new node")
+    assert "job on new record" in topics(sides(pod(), node(), drained, jobs={"gpu-1": (7,)}))
+    cordoned = row(NodeBase.ALLOCATED, NodeFlag.DRAIN, reason="k8s: cordon")
+    assert "job on new record" not in topics(sides(pod(), node(), cordoned, jobs={"gpu-1": (7,)}))
+
+
+def test_a_persons_drain_is_there_again_when_the_machine_is() -> None:
+    owed = {"node-1": "alice: bad fan"}
+    assert topics(sides(pod(), node(), row(extra=OURS), owed=owed)) == ["lost drain"]
+    told = {DRAIN: "True"}
+    drained = row(flags=NodeFlag.DRAIN, reason="alice: bad fan", extra=OURS)
+    assert topics(sides(pod(told), node(told | {CORDON: "True"}), drained, owed=owed)) == []
+    assert topics(sides(pod(), node(), row(extra=OURS), owed={"node-2": "alice: bad fan"})) == []
 
 
 # Acts
