@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sunk.model.names import CORDON_REASON
 from sunk.service.asking import asked, reaching
 
 if TYPE_CHECKING:
@@ -24,7 +25,23 @@ def explain() -> None:
 @click.argument("name")
 @reaching
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
-def node(*, name: str, kubeconfig: Path | None, context: str | None, namespace: str | None, as_json: bool) -> None:
+@click.option(
+    "--cordon-reason-annotation",
+    "reason_key",
+    envvar="SUNK_CORDON_REASON_ANNOTATION",
+    default=CORDON_REASON,
+    show_default=True,
+    help="The annotation of Nodes that says why one was cordoned, where a node has no Pod that says it.",
+)
+def node(  # noqa: PLR0913 - one for each option
+    *,
+    name: str,
+    kubeconfig: Path | None,
+    context: str | None,
+    namespace: str | None,
+    as_json: bool,
+    reason_key: str,
+) -> None:
     """Explain a node: from its Node up to Slurm.
 
     NAME is the Slurm node or the Kubernetes Node below it. Only reads, and only from Kubernetes.
@@ -36,7 +53,7 @@ def node(*, name: str, kubeconfig: Path | None, context: str | None, namespace: 
     async def find(client: "Client", where: str) -> "Explanation":
         from sunk.insight.overview import findings
 
-        return one(await findings.find(client, where), name, where=where)
+        return one(await findings.find(client, where), name, where=where, reason_key=reason_key)
 
     found = asked(find, kubeconfig=kubeconfig, context=context, namespace=namespace)
     if as_json:
@@ -49,7 +66,7 @@ def node(*, name: str, kubeconfig: Path | None, context: str | None, namespace: 
     console().print(draw(found))
 
 
-def one(found: "Found", name: str, *, where: str) -> "Explanation":
+def one(found: "Found", name: str, *, where: str, reason_key: str = CORDON_REASON) -> "Explanation":
     """Explain the member of that name among all that was found."""
     from sunk.insight.explaining import explain
     from sunk.insight.overview.overview import Members
@@ -61,7 +78,8 @@ def one(found: "Found", name: str, *, where: str) -> "Explanation":
     for owner in found.sets:
         for seen in members.of(owner):
             if name in {seen.entry.name, seen.entry.node}:
-                return explain(seen, owner=owner, cluster=clusters.get(owner.spec.cluster))
+                cluster = clusters.get(owner.spec.cluster)
+                return explain(seen, owner=owner, cluster=cluster, reason_key=reason_key)
     raise Refusal(
         f"no member of a NodeSet in namespace {where} is called {name}, nor is its Node. `sunk status -A` lists NodeSets; "
         "a Node that ought to be one is perhaps not feasible: `sunk nodeset --help`"

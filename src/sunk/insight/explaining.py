@@ -19,6 +19,7 @@ from sunk.objects.members import NodeSet
 from sunk.objects.standing import cleared, finished, pending_deletion, ready, running, terminating
 
 OURS: Final = "k8s:"
+NEW: Final = "k8s: new node"
 VERIFY: Final = "verify-undrain"
 
 
@@ -41,9 +42,12 @@ class Explanation(Struct, frozen=True):
     well: bool
 
 
-def explain(seen: Seen, *, owner: NodeSet | None, cluster: SlurmCluster | None) -> Explanation:
+def explain(
+    seen: Seen, *, owner: NodeSet | None, cluster: SlurmCluster | None, reason_key: str = names.CORDON_REASON
+) -> Explanation:
+    """Explain a member. `reason_key` is the annotation of Nodes that says why one was cordoned."""
     report = report_of(cluster)
-    sentences = (*_membership(seen, owner), *_node(seen), *_pod(seen), *_slurm(seen), *_syncer(report))
+    sentences = (*_membership(seen, owner), *_node(seen, reason_key), *_pod(seen), *_slurm(seen), *_syncer(report))
     advice = tuple(dict.fromkeys(_advice(seen, cluster, report)))
     return Explanation(seen.entry.name, seen.entry.node, sentences, advice, well=not advice)
 
@@ -74,7 +78,7 @@ def _membership(seen: Seen, owner: NodeSet | None) -> Iterator[Sentence]:
         yield Sentence("Slurm", f"it does not let the record go: {line(seen.refused)}", grave=True)
 
 
-def _node(seen: Seen) -> Iterator[Sentence]:
+def _node(seen: Seen, reason_key: str) -> Iterator[Sentence]:
     node = seen.node
     if node is None:
         if seen.node_known:
@@ -85,11 +89,13 @@ def _node(seen: Seen) -> Iterator[Sentence]:
         since = told.last_transition_time if told else None
         yield Sentence("Node", f"{seen.entry.node} is not ready: {_why(told)}", since=since, grave=True)
     if node.spec.unschedulable:
-        yield Sentence("Node", f"{seen.entry.node} is cordoned{_cordon_reason(node)}", grave=True)
+        yield Sentence("Node", f"{seen.entry.node} is cordoned{_cordon_reason(seen.pod, node, reason_key)}", grave=True)
 
 
-def _cordon_reason(node: Node) -> str:
-    reason = node.metadata.annotations.get(names.CORDON_REASON, "")
+def _cordon_reason(pod: Pod | None, node: Node, key: str) -> str:
+    # The operator knows under which key people write it, and has copied it to the Pod.
+    copied = "" if pod is None else pod.metadata.annotations.get(names.CORDON, "")
+    reason = copied or node.metadata.annotations.get(key, "")
     return f": {line(reason)}" if reason else ", and nobody wrote down why"
 
 
@@ -102,6 +108,9 @@ def _pod(seen: Seen) -> Iterator[Sentence]:
     yield _life(pod)
     if names.CORDON in pod.metadata.annotations:
         yield Sentence("Pod", "it says that its Node is cordoned, which the Pod controller has written there")
+    if (drain := pod.metadata.annotations.get(names.KEPT_DRAIN)) is not None:
+        text = f"it says that a person had drained this machine before it left: {line(drain)}"
+        yield Sentence("Pod", f"{text}. A new record of Slurm gets that drain again")
     if (why := pending_deletion(pod)) is not None:
         done = "Slurm has let it go" if cleared(pod) else "it stays until Slurm has no job there"
         yield Sentence("Pod", f"it has to go: {line(why)}; {done}")
@@ -144,6 +153,10 @@ def _slurm(seen: Seen) -> Iterator[Sentence]:
 
 def _drained(seen: Seen, drain: Condition) -> Iterator[Sentence]:
     reason = line(drain.message) or "no reason was given"
+    if drain.message == NEW:
+        text = "its record is new, and takes no job before the syncer has looked at it: that takes it a moment"
+        yield Sentence("Slurm", text, drain.last_transition_time)
+        return
     if drain.message.startswith(OURS):
         text = f"it is drained by the syncer: «{reason}»"
         text += (

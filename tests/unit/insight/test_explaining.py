@@ -3,6 +3,7 @@
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 from tests.unit.insight.test_members import node
 
 from sunk.insight.explaining import Explanation, explain
@@ -39,7 +40,8 @@ def cluster(**report: Any) -> SlurmCluster:
 def told(pod_: Pod | None, *, state: State = "joined", reason: str = "", **more: Any) -> Explanation:
     entry = Entry("gpu-1", node="node-1", state=state, reason=reason)
     found, of = more.pop("node", node()), more.pop("cluster", None)
-    return explain(Seen(entry, pod=pod_, node=found, **more), owner=None, cluster=of)
+    key = more.pop("reason_key", names.CORDON_REASON)
+    return explain(Seen(entry, pod=pod_, node=found, **more), owner=None, cluster=of, reason_key=key)
 
 
 def texts(found: Explanation, about: str) -> list[str]:
@@ -55,9 +57,29 @@ def test_a_node_in_service_needs_no_advice() -> None:
 def test_a_cordon_is_followed_from_the_node_to_slurm() -> None:
     cordoned = node(unschedulable=True)
     found = told(pod(drained="k8s: cordon: disk", cordon="disk"), node=cordoned)
-    assert texts(found, "Node") == ["node-1 is cordoned, and nobody wrote down why"]
+    assert texts(found, "Node") == ["node-1 is cordoned: disk"]
     assert texts(found, "Slurm") == ["it is drained by the syncer: «k8s: cordon: disk», which follows from the above"]
     assert found.advice[0].startswith("kubectl uncordon node-1")
+
+
+def test_why_a_node_is_cordoned_is_read_where_the_operator_reads_it() -> None:
+    reasons = {"example.com/why": "bad fan", names.CORDON_REASON: "not this"}
+    plain = node(unschedulable=True)
+    why = replace(plain, metadata=replace(plain.metadata, annotations=reasons))
+    assert texts(told(pod(cordon="bad fan"), node=why), "Node") == ["node-1 is cordoned: bad fan"]
+    assert texts(told(None, node=why, reason_key="example.com/why"), "Node") == ["node-1 is cordoned: bad fan"]
+    nobody = node(unschedulable=True)
+    assert texts(told(pod(cordon=""), node=nobody), "Node") == ["node-1 is cordoned, and nobody wrote down why"]
+
+
+def test_a_record_that_is_new_says_what_it_waits_for() -> None:
+    found = told(pod(drained="k8s: new node"))
+    assert "before the syncer has looked at it" in texts(found, "Slurm")[0]
+    assert found.well, "nobody has to do anything about it"
+
+
+def test_a_drain_from_before_the_machine_left_is_told() -> None:
+    assert "before it left: alice: bad fan" in texts(told(pod(kept_drain="alice: bad fan")), "Pod")[-1]
 
 
 def test_a_drain_of_ours_without_a_cause_is_about_to_end() -> None:
