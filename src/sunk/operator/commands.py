@@ -75,4 +75,9 @@ def _builds(*, cordon_reason: str) -> "tuple[Build, ...]":
     from sunk.operator.pod.controller import pods
     from sunk.operator.slurmcluster.controller import slurmclusters
 
-    return (partial(pods, cordon_reason=cordon_reason), nodesets, slurmclusters, nodes)
+    return (
+        partial(pods, cordon_reason=cordon_reason),
+        partial(nodesets, cordon_reason=cordon_reason),
+        slurmclusters,
+        nodes,
+    )

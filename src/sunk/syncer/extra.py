@@ -6,7 +6,7 @@ person had put on before the machine left.
 
 from typing import Any, Final
 
-from sunk.model import drains, names
+from sunk.model import drains, kept, names
 from sunk.slurm import extra
 from sunk.slurm.records import Node
 from sunk.syncer.causes import Pair, standing
@@ -59,8 +59,11 @@ def kept_drain(pair: Pair) -> str | None:
 
 def owed_drain(pair: Pair) -> str | None:
     """The same, also while somebody else's drain is on, which covers it."""
-    kept = "" if pair.pod is None else pair.pod.metadata.annotations.get(names.KEPT_DRAIN, "").strip()
-    return None if not kept or drains.is_ours(kept) or marked(pair.row) else kept
+    said = "" if pair.pod is None else pair.pod.metadata.annotations.get(names.KEPT_DRAIN, "")
+    if not said or marked(pair.row):
+        return None
+    words = kept.one_line(said)  # whoever wrote it
+    return None if not words or drains.is_ours(words) else words
 
 
 def _conditions(pod: ComputePod) -> dict[str, str]:

@@ -27,7 +27,7 @@ def whole(kube: Kube, **more: Any) -> Operator:
 
 
 def with_reason_in(key: str) -> tuple[Build, ...]:
-    return partial(pods, cordon_reason=key), nodesets, nodes
+    return partial(pods, cordon_reason=key), partial(nodesets, cordon_reason=key), nodes
 
 
 async def says(stage: Stage, said: Condition, pod: str = POD) -> None:

@@ -35,6 +35,7 @@ async def test_all_parts_have_one_fleet(setting: Setting) -> None:
 async def test_nodes_pods_and_nodesets_are_followed_once(setting: Setting) -> None:
     followed = named([build(setting) for build in (pods, nodesets, nodes)])
     assert sorted(name.rpartition("/")[2] for name in followed) == [
+        "configmaps",
         "controllerrevisions",
         "nodes",
         "nodesets",

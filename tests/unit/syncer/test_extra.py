@@ -1,8 +1,9 @@
 """What Slurm shows of Kubernetes, and the drain that a fresh record has lost."""
 
+import pytest
 from tests.unit.syncer.both import drained, pair, pod, row
 
-from sunk.model import names
+from sunk.model import drains, kept as kept_texts, names
 from sunk.model.drains import Drain
 from sunk.slurm.states import NodeBase
 from sunk.syncer import extra
@@ -55,3 +56,21 @@ def test_a_kept_drain_is_not_put_on_a_record_that_is_ours_or_over_what_somebody_
         assert extra.kept_drain(pair(of=kept, on=found)) is None
     for reason in ("", " ", "k8s: cordon"):
         assert extra.kept_drain(pair(of=pod(kept_drain=reason))) is None
+
+
+@pytest.mark.parametrize("said", ["x" * 70_000, "bad\0fan", "bad\nfan\n" * 3000, "\ud800 bad fan"])
+def test_a_kept_drain_that_is_odd_is_put_on_as_a_short_line(said: str) -> None:
+    found = extra.kept_drain(pair(of=pod(kept_drain=said)))
+    assert found is not None
+    assert found.isprintable()
+    assert len(found.encode()) <= kept_texts.LONGEST
+
+
+@pytest.mark.parametrize("said", ["\0", "\0k8s: cordon", " \n"])
+def test_a_kept_drain_that_says_nothing_is_none(said: str) -> None:
+    assert extra.kept_drain(pair(of=pod(kept_drain=said))) is None
+
+
+def test_a_record_that_was_born_drained_gets_the_kept_drain_without_a_gap() -> None:
+    born = drained(reason=drains.NEW)
+    assert deed(pair(of=pod(kept_drain="alice: bad fan"), on=born), skew=5.0) == Drain("alice: bad fan")

@@ -16,10 +16,11 @@ from sunk.kube.controller import Controller, Effort, Requeue, Source
 from sunk.kube.core import Node, Pod
 from sunk.kube.errors import NotFound
 from sunk.kube.patch import Strategic
-from sunk.kube.resource import Key
+from sunk.kube.resource import Key, Record
 from sunk.model import kept, names
 from sunk.objects.members import NodeSet, owner_uid
 from sunk.operator.fleet import Fleet, by_compute, fleet, is_compute
+from sunk.operator.keptdrains import KeptDrains, kept_drains
 from sunk.operator.node.plan import Member, body, carries, plan
 from sunk.operator.nodeset.claims import claim_of, marked_by
 from sunk.service.part import Part, Setting
@@ -31,9 +32,11 @@ LATELY: Final = 5.0
 def nodes(setting: Setting) -> Part:
     """Build the part of the operator that writes on Nodes what Slurm says."""
     shared = setting.once(fleet)
-    keeper = Keeper(shared)
+    drains = setting.once(kept_drains)
+    keeper = Keeper(shared, drains)
     sources: list[Source[Any, Key]] = [Source(shared.nodes.store, _itself), Source(shared.pods.store, _its_node)]
-    sources += [Source(one.store, _nobody) for one in shared.sets.collections]
+    ours: tuple[Collection[Any], ...] = (*shared.sets.collections, *drains.collections)
+    sources += [Source(one.store, _nobody) for one in ours]
     effort = Effort(workers=setting.workers)
     controller: Controller[Key] = Controller("nodes", keeper.reconcile, sources=sources, effort=effort)
 
@@ -44,14 +47,15 @@ def nodes(setting: Setting) -> Part:
 
     for one in shared.sets.collections:
         one.store.subscribe(gone)
-    follows: tuple[Collection[Any], ...] = (shared.nodes, shared.pods, *shared.sets.collections)
-    return Part("nodes", follows=follows, controllers=(controller,))
+    drains.subscribe(lambda node: controller.look(Key("", node)))
+    return Part("nodes", follows=(shared.nodes, shared.pods, *ours), controllers=(controller,))
 
 
 class Keeper:
     """Brings one Node at a time to what it should say."""
 
-    def __init__(self, shared: Fleet) -> None:
+    def __init__(self, shared: Fleet, drains: KeptDrains) -> None:
+        self._drains = drains
         self._nodes = shared.nodes
         self._pods = shared.pods
         self._sets = shared.sets
@@ -66,13 +70,24 @@ class Keeper:
                 await one.catch_up(within=LATELY)
             if self._owner(node) or self._nodes.store.get(key) is not node:
                 return Requeue(after=0)
-        change = plan(node, self._member(node, owner), now=datetime.now(UTC))
+        member = self._member(node, owner)
+        change = plan(node, member, now=datetime.now(UTC))
+        # Forgotten there first and kept there last: whoever dies in between finds the Node to be right.
+        if member is not None and (change.over or self._is_taken_off(node, member)):
+            await self._drains.forget(key.name, cluster=cluster_key(member))
         if change:
             try:
-                await self._nodes.patch(key, Strategic(body(node, change)), status=True)
+                node = await self._nodes.patch(key, Strategic(body(node, change)), status=True)
             except NotFound:  # gone with all that was on it
                 return None
+        if member is not None and (line := kept.on_node(node.metadata.annotations, member.cluster)):
+            await self._drains.keep(node, line, cluster=cluster_key(member))
         return None if change.wait is None else Requeue(after=change.wait)
+
+    def _is_taken_off(self, node: Node, member: Member) -> bool:
+        """Whether somebody took the line from the Node that had it."""
+        found = self._drains.of(node.metadata.name, cluster=cluster_key(member))
+        return found is not None and found.uid == node.metadata.uid and member.kept_drain is None
 
     def marked(self, owner: NodeSet) -> tuple[Node, ...]:
         """Nodes that carry the claim of a NodeSet, or its labels."""
@@ -96,7 +111,8 @@ class Keeper:
             return None
         at = owner.metadata
         cluster = kept.cluster(namespace=at.namespace, name=owner.spec.cluster)
-        return Member(cluster=cluster, pod=self._pod(node, owner))
+        found = self._drains.line(node, cluster=Key(at.namespace, owner.spec.cluster))
+        return Member(cluster=cluster, pod=self._pod(node, owner), kept_drain=found)
 
     def _pod(self, node: Node, owner: NodeSet) -> Pod | None:
         name = node.metadata.labels.get(names.POD, "")
@@ -112,5 +128,10 @@ def _its_node(pod: Pod) -> tuple[Key, ...]:
     return tuple(Key("", name) for name in by_compute(pod))
 
 
-def _nobody(_: NodeSet) -> tuple[Key, ...]:
+def cluster_key(member: Member) -> Key:
+    namespace, _, name = member.cluster.partition("/")
+    return Key(namespace, name)
+
+
+def _nobody(_: Record) -> tuple[Key, ...]:
     return ()

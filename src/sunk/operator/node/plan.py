@@ -8,6 +8,7 @@ Two annotations go with them. `drain` is Slurm's reason, and what is unknown lea
 `kept-drain` is there for the day on which the Node leaves. Slurm forgets a node that has left, and a person's drain with
 it; so it stands on the Node from the moment it is seen, and stays when everything else of ours goes. It must not wait
 for the leaving, because then nobody may be looking, and whose the Node was is gone with the claim.
+Where it stands beside the Node object, so that it outlives that too, `sunk.operator.keptdrains` says.
 
 When is a kept drain over? When it was seen on the node in this membership (`drain` says the same) and is there no more:
 somebody has lifted it. A node that came back shows «not drained» for a moment before the syncer has put it on again, so
@@ -44,6 +45,8 @@ class Member(Struct, frozen=True):
     """As `sunk.model.kept` calls it."""
     pod: Pod | None
     """The one that the NodeSet has made for this Node; none if it is not there."""
+    kept_drain: str | None = None
+    """What is kept for this Node in that cluster, also if its object is a new one and does not say so."""
 
 
 class Change(Struct, frozen=True):
@@ -55,6 +58,8 @@ class Change(Struct, frozen=True):
     """Conditions to be taken off."""
     annotations: dict[str, str | None] = field(default_factory=dict)
     labels: dict[str, str | None] = field(default_factory=dict)
+    over: bool = False
+    """The drain that was kept in this cluster is lifted."""
     wait: float | None = None
     """Seconds after which there may be something to do though nothing changes."""
 
@@ -92,9 +97,11 @@ def _follow(node: Node, member: Member, *, now: datetime) -> Change:
     drain = said[0]
     annotations, wait = _annotations(node, member, drain, now=now)
     here = node.metadata.annotations
+    kept_now = kept.read(annotations.get(names.KEPT_DRAIN) or "")
     return Change(
         conditions=tuple(changed for one in said if (changed := _changed(node, one, now=now))),
         annotations={name: text for name, text in annotations.items() if here.get(name) != text},
+        over=bool(annotations) and member.kept_drain is not None and member.cluster not in kept_now,
         wait=wait,
     )
 
@@ -164,7 +171,7 @@ def _annotations(
     words = kept.line if drain.reason == names.FROM_SLURM else kept.one_line
     reason = words(drain.message) or NO_REASON if drain.status == "True" else None
     kept_here = kept.read(here.get(names.KEPT_DRAIN, ""))
-    before = kept_here.pop(member.cluster, None)
+    before = kept_here.pop(member.cluster, None) or member.kept_drain
     wait = None
     if reason is not None and drain.reason == names.FROM_SLURM:
         kept_here[member.cluster] = reason

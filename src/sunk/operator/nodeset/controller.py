@@ -22,6 +22,7 @@ from sunk.model import names
 from sunk.model.nodeset import NODESET
 from sunk.objects.members import NODESLICES, REVISIONS, NodeSet, NodeSlice, owner_uid
 from sunk.operator.fleet import fleet
+from sunk.operator.keptdrains import kept_drains
 from sunk.operator.nodeset.attention import Attention
 from sunk.operator.nodeset.census import Census
 from sunk.operator.nodeset.deeds import Deeds
@@ -40,26 +41,36 @@ MENDED: Final = 30.0
 _OURS: Final = f"{names.MANAGED_BY}=sunk"
 
 
-def nodesets(setting: Setting) -> Part:
+def nodesets(setting: Setting, *, cordon_reason: str = names.CORDON_REASON) -> Part:
     """Build the part of the operator that looks after NodeSets."""
     shared = setting.once(fleet)
     nodes, pods, sets = shared.nodes, shared.pods, shared.sets
     slices = Scoped(setting, NODESLICES, indexes={"owner": by_owner, "node": by_member})
     revisions = Scoped(setting, REVISIONS, labels=_OURS, indexes={"owner": by_owner})
     census = Census(sets=sets, slices=slices, nodes=nodes, pods=pods)
-    deeds = Deeds(setting, nodes=nodes, pods=pods, sets=sets, slices=slices, revisions=revisions, census=census)
+    deeds = Deeds(
+        setting,
+        nodes=nodes,
+        pods=pods,
+        sets=sets,
+        slices=slices,
+        revisions=revisions,
+        census=census,
+        cordon_reason=cordon_reason,
+    )
     keeper = Keeper(census=census, moulds=Moulds(setting.client), deeds=deeds, sets=sets)
     for one in sets.collections:
         one.store.subscribe(keeper.forget)
     of_set = owner(NODESET.name)
     sources: list[Source[Any, Key]] = [Source(one.store, itself) for one in sets.collections]
     sources += [Source(one.store, of_set) for one in slices.collections]
-    sources += [Source(one.store, _nobody) for one in revisions.collections]
+    read: tuple[Collection[Any], ...] = (*revisions.collections, *setting.once(kept_drains).collections)
+    sources += [Source(one.store, _nobody) for one in read]
     sources += [Source(pods.store, of_set), Source(nodes.store, _nobody)]
     effort = Effort(workers=setting.workers, patience=300.0)
     controller: Controller[Key] = Controller("nodesets", keeper.reconcile, sources=sources, effort=effort)
     Attention(sets, look=controller.look).listen(nodes=nodes.store, pods=pods.store)
-    follows: tuple[Collection[Any], ...] = (nodes, pods, *sets.collections, *slices.collections, *revisions.collections)
+    follows: tuple[Collection[Any], ...] = (nodes, pods, *sets.collections, *slices.collections, *read)
     return Part("nodesets", follows=follows, controllers=(controller,))
 
 

@@ -15,6 +15,7 @@ from sunk.model import names
 from sunk.model.features import features
 from sunk.model.nodeslice import Entry
 from sunk.objects.members import NodeSet, owner_uid
+from sunk.operator.keptdrains import KeptDrains
 from sunk.operator.nodeset.batches import growing, together
 from sunk.operator.nodeset.body import Mould
 from sunk.operator.nodeset.upkeep import Description, Mark
@@ -34,7 +35,17 @@ class NotLeading(KubeError):  # noqa: N818 - named as in sunk.kube.errors
 
 
 class Crew:
-    def __init__(self, *, pods: Collection[Pod], nodes: Collection[Node], may_write: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        *,
+        pods: Collection[Pod],
+        nodes: Collection[Node],
+        drains: KeptDrains,
+        cordon_reason: str,
+        may_write: Callable[[], bool],
+    ) -> None:
+        self._drains = drains
+        self._cordon_reason = cordon_reason
         self._pods = pods
         self._nodes = nodes
         self._may_write = may_write
@@ -47,7 +58,8 @@ class Crew:
             key = Key(owner.metadata.namespace, entry.name)
             node = self._nodes.store.get(Key("", entry.node))
             found = features(owner.spec.features, node.metadata.labels if node else {})
-            marks = at_birth(node, namespace=key.namespace, cluster=owner.spec.cluster)
+            drain = self._drains.line(node, cluster=Key(key.namespace, owner.spec.cluster)) if node else None
+            marks = at_birth(node, kept_drain=drain, reason_key=self._cordon_reason)
             try:
                 await self._pods.create(key, mould.pod(entry.name, node=entry.node, features=found, marks=marks))
             except AlreadyExists:

@@ -13,6 +13,7 @@ from sunk.kube.resource import Key
 from sunk.model import names
 from sunk.model.nodeslice import Entry
 from sunk.objects.members import ControllerRevision, NodeSet, NodeSlice
+from sunk.operator.keptdrains import kept_drains
 from sunk.operator.nodeset.batches import growing, together
 from sunk.operator.nodeset.census import Census, Survey
 from sunk.operator.nodeset.claims import claim, claim_of, release
@@ -45,13 +46,20 @@ class Deeds:
         slices: Scoped[NodeSlice],
         revisions: Scoped[ControllerRevision],
         census: Census,
+        cordon_reason: str,
     ) -> None:
         self._nodes = nodes
         self._sets = sets
         self._census = census
         self._ledger = Ledger(slices)
         self._history = History(revisions)
-        self._crew = Crew(pods=pods, nodes=nodes, may_write=setting.may_write)
+        self._crew = Crew(
+            pods=pods,
+            nodes=nodes,
+            drains=setting.once(kept_drains),
+            cordon_reason=cordon_reason,
+            may_write=setting.may_write,
+        )
         self._healing = Healing()
         self._notes = Notes(setting.recorder)
 

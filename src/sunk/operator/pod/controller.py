@@ -11,14 +11,16 @@ the operator it belongs as the first one.
 from collections.abc import Iterator
 from typing import Any, Final
 
+from sunk.kube.collection import Collection
 from sunk.kube.controller import Controller, Effort, Requeue, Source
 from sunk.kube.core import Node, Pod
 from sunk.kube.errors import NotFound
 from sunk.kube.patch import Merge
-from sunk.kube.resource import Key
+from sunk.kube.resource import Key, Record
 from sunk.model import names
 from sunk.objects.standing import node_of
 from sunk.operator.fleet import Fleet, fleet, is_compute
+from sunk.operator.keptdrains import KeptDrains, kept_drains
 from sunk.operator.pod.plan import plan
 from sunk.service.part import Part, Setting
 
@@ -28,11 +30,12 @@ SHARE: Final = 4
 
 def pods(setting: Setting, *, cordon_reason: str = names.CORDON_REASON) -> Part:
     """Build the part of the operator that tells compute Pods what their Nodes say."""
-    shared = setting.once(fleet)
-    keeper = Keeper(shared, cordon_reason=cordon_reason)
+    shared, drains = setting.once(fleet), setting.once(kept_drains)
+    keeper = Keeper(shared, drains, cordon_reason=cordon_reason)
     sources: list[Source[Any, Key]] = [
         Source(shared.pods.store, keeper.itself),
         Source(shared.nodes.store, _nobody),
+        *(Source(one.store, _nobody) for one in drains.collections),
     ]
     effort = Effort(workers=SHARE * setting.workers)
     controller: Controller[Key] = Controller("pods", keeper.reconcile, sources=sources, effort=effort)
@@ -43,13 +46,15 @@ def pods(setting: Setting, *, cordon_reason: str = names.CORDON_REASON) -> Part:
                 controller.look(key)
 
     shared.nodes.store.subscribe(listen)
-    return Part("pods", follows=(shared.nodes, shared.pods), controllers=(controller,))
+    follows: tuple[Collection[Any], ...] = (shared.nodes, shared.pods, *drains.collections)
+    return Part("pods", follows=follows, controllers=(controller,))
 
 
 class Keeper:
     """Brings one Pod at a time to what it should carry."""
 
-    def __init__(self, shared: Fleet, *, cordon_reason: str) -> None:
+    def __init__(self, shared: Fleet, drains: KeptDrains, *, cordon_reason: str) -> None:
+        self._drains = drains
         self._nodes = shared.nodes
         self._pods = shared.pods
         self._sets = shared.sets
@@ -68,7 +73,7 @@ class Keeper:
         if pod is None or not is_compute(pod):
             return None
         node = self._nodes.store.get(Key("", node_of(pod)))
-        change = plan(pod, node, reason_key=self._reason_key)
+        change = plan(pod, node, kept_drain=self._kept_drain(pod, node), reason_key=self._reason_key)
         if change:
             try:
                 # The uid is enough: whatever else changes on the Pod changes nothing about this.
@@ -76,6 +81,10 @@ class Keeper:
             except NotFound:
                 return None
         return None
+
+    def _kept_drain(self, pod: Pod, node: Node | None) -> str | None:
+        cluster = Key(pod.metadata.namespace, pod.metadata.labels.get(names.CLUSTER, ""))
+        return None if node is None else self._drains.line(node, cluster=cluster)
 
 
 def _concerns(before: Node, after: Node) -> bool:
@@ -87,5 +96,5 @@ def _concerns(before: Node, after: Node) -> bool:
     )
 
 
-def _nobody(_: Node) -> tuple[Key, ...]:
+def _nobody(_: Record) -> tuple[Key, ...]:
     return ()

@@ -2,10 +2,10 @@
 
 from hypothesis import given, strategies as st
 from msgspec.structs import replace
-from tests.unit.operator.node.scene import CLUSTER, annotated, drained, node, nodes, pod, pods, undrained
+from tests.unit.operator.node.scene import annotated, drained, drained_by_us, node, nodes, pod, pods, undrained
 
 from sunk.kube.core import Node, Pod
-from sunk.model import names
+from sunk.model import drains, names
 from sunk.operator.pod.plan import LONGEST, at_birth, plan
 
 REASON = names.CORDON_REASON
@@ -47,11 +47,9 @@ def test_a_node_that_is_not_there_changes_nothing() -> None:
     assert plan(pod(cordon="bad fan", kept_drain="disk"), None) == {}
 
 
-def test_a_kept_drain_goes_to_the_pod_of_its_cluster() -> None:
-    back = node(kept_drain=f"{CLUSTER}:bad fan")
-    assert plan(pod(), back) == {names.KEPT_DRAIN: "bad fan"}
-    assert plan(pod(cluster="other"), back) == {}
-    assert plan(pod(namespace="another-team"), back) == {}
+def test_a_kept_drain_goes_to_the_pod() -> None:
+    assert plan(pod(), node(), kept_drain="bad fan") == {names.KEPT_DRAIN: "bad fan"}
+    assert plan(pod(), None, kept_drain="bad fan") == {}
 
 
 def test_it_goes_when_it_is_kept_no_longer() -> None:
@@ -59,21 +57,32 @@ def test_it_goes_when_it_is_kept_no_longer() -> None:
 
 
 def test_a_drain_that_stands_needs_no_copy() -> None:
-    back = node(kept_drain=f"{CLUSTER}:bad fan")
-    assert plan(pod(drained("bad fan")), back) == {}
-    assert plan(pod(drained("bad fan"), kept_drain="bad fan"), back) == {}
-    assert plan(pod(undrained()), back) == {names.KEPT_DRAIN: "bad fan"}
+    assert plan(pod(drained("bad fan")), node(), kept_drain="bad fan") == {}
+    assert plan(pod(drained("bad fan"), kept_drain="bad fan"), node(), kept_drain="bad fan") == {}
+    assert plan(pod(undrained()), node(), kept_drain="bad fan") == {names.KEPT_DRAIN: "bad fan"}
 
 
-@given(its_node=st.none() | nodes())
-def test_a_new_pod_carries_all_of_it_from_its_first_moment(its_node: Node | None) -> None:
-    born = patched(pod(), dict(at_birth(its_node, namespace="team", cluster="slurm")))
-    assert plan(born, its_node) == {}
+def test_a_drain_of_ours_is_not_the_one_that_was_kept() -> None:
+    """A record that is born drained shows one before the kept drain is on."""
+    new = pod(drained_by_us(drains.NEW))
+    assert plan(new, node(), kept_drain="bad fan") == {names.KEPT_DRAIN: "bad fan"}
 
 
-@given(one=pods(), its_node=st.none() | nodes())
-def test_one_write_is_enough(one: Pod, its_node: Node | None) -> None:
-    assert plan(patched(one, plan(one, its_node)), its_node) == {}
+@given(its_node=st.none() | nodes(), key=st.sampled_from([REASON, "why"]), kept=st.none() | st.just("bad fan"))
+def test_a_new_pod_carries_all_of_it_from_its_first_moment(its_node: Node | None, key: str, kept: str | None) -> None:
+    born = patched(pod(), dict(at_birth(its_node, kept_drain=kept, reason_key=key)))
+    assert plan(born, its_node, kept_drain=kept, reason_key=key) == {}
+
+
+def test_a_new_pod_has_the_reason_from_the_key_that_was_chosen() -> None:
+    its_node = annotated(node(unschedulable=True), **{"why": "bad fan", REASON: "not this"})
+    assert at_birth(its_node, reason_key="why") == {names.CORDON: "bad fan"}
+
+
+@given(one=pods(), its_node=st.none() | nodes(), kept=st.none() | st.just("bad fan"))
+def test_one_write_is_enough(one: Pod, its_node: Node | None, kept: str | None) -> None:
+    change = plan(one, its_node, kept_drain=kept)
+    assert plan(patched(one, change), its_node, kept_drain=kept) == {}
 
 
 @given(one=pods(), its_node=st.none() | nodes())

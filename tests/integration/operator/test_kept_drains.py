@@ -1,0 +1,217 @@
+"""A person's drain outlives the Node object (D14), on a real API server."""
+
+import asyncio
+
+import pytest
+from tests.conftest import Kube
+from tests.integration.nodeset.conftest import Staging
+from tests.integration.nodeset.stage import Stage, eventually
+from tests.integration.operator.scene import (
+    POD,
+    drain,
+    drain_by_us,
+    give_reason,
+    node_carries,
+    node_says,
+    pod_carries,
+    undrain,
+    whole,
+    with_reason_in,
+)
+
+from sunk.kube.client import Deletion, Scope
+from sunk.kube.core import CONFIG_MAPS, NODES, PODS
+from sunk.kube.patch import Merge
+from sunk.local.fakekubelet import Trait
+from sunk.model import drains, kept, names
+from sunk.model.cluster.kind import SLURMCLUSTER
+from sunk.objects.clusters import SLURMCLUSTERS
+from sunk.objects.members import NODESETS
+from sunk.operator.nodeset import absence
+
+CLUSTER = "slurm"
+ADDRESS = "10.80.0.1"
+
+
+@pytest.fixture(autouse=True)
+def _soon_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Node is missed for a minute before its member leaves; nobody wants to wait for that here."""
+    monkeypatch.setattr(absence, "GRACE", 0.5)
+
+
+async def written(stage: Stage) -> dict[str, str]:
+    """Nodes of which a drain is written down, and its reason."""
+    found = await stage.client.list(CONFIG_MAPS, Scope(namespace=stage.namespace, labels=f"{names.CLUSTER}={CLUSTER}"))
+    records = {node: kept.read_record(text) for one in found.items for node, text in one.data.items()}
+    return {node: record.reason for node, record in records.items() if record is not None}
+
+
+async def write_down(stage: Stage, wanted: dict[str, str]) -> None:
+    await eventually(lambda: written(stage), lambda found: found == wanted)
+
+
+async def drained(stage: Stage, reason: str = "bad fan", pod: str = POD) -> None:
+    """Have a person drain the node, and wait until that is written down."""
+    node = (await stage.running(pod)).spec.node_name
+    await drain(stage, reason, pod)
+    await write_down(stage, {node: reason})
+
+
+async def gone(stage: Stage, node: str) -> None:
+    """Delete the Node and wait until nothing is left of its member."""
+    await stage.client.delete(NODES, node, Deletion())
+    await eventually(stage.entries, lambda found: all(entry.node != node for entry in found.values()))
+    await eventually(stage.pods, lambda found: not found)
+
+
+async def test_a_persons_drain_outlives_the_node_object(kube: Kube, staging: Staging) -> None:
+    async with staging(nodes=1) as stage, whole(kube), stage.syncer():
+        node = stage.nodes[0]
+        await stage.create(cluster=CLUSTER)
+        await stage.settled(1)
+        await drained(stage)
+        await gone(stage, node)
+        assert await written(stage) == {node: "bad fan"}
+        await stage.add_node(node, address=ADDRESS)
+        await stage.settled(1)
+        born = await stage.running(POD)
+        assert born.metadata.annotations[names.KEPT_DRAIN] == "bad fan", "from its first moment"
+        await drain_by_us(stage, drains.NEW)
+        await node_carries(stage, names.KEPT_DRAIN, f"{stage.namespace}/{CLUSTER}:bad fan")
+        await pod_carries(stage, names.KEPT_DRAIN, "bad fan")
+        await drain(stage, "bad fan")
+        await node_says(stage, names.SLURM_CORDON, "True")
+        await undrain(stage)
+        await node_carries(stage, names.KEPT_DRAIN, None)
+        await pod_carries(stage, names.KEPT_DRAIN, None)
+        await write_down(stage, {})
+
+
+async def test_it_outlives_a_node_that_goes_while_no_operator_runs(kube: Kube, staging: Staging) -> None:
+    async with staging(nodes=1) as stage, whole(kube) as operator, stage.syncer():
+        node = stage.nodes[0]
+        await stage.create(cluster=CLUSTER)
+        await stage.settled(1)
+        await drained(stage)
+        await operator.kill()
+        await stage.client.delete(NODES, node, Deletion())
+        await stage.client.delete(PODS, POD, Deletion(grace_period_seconds=0), namespace=stage.namespace)
+        await stage.add_node(node, address=ADDRESS)
+        operator.start()
+        await eventually(lambda: stage.node(node), lambda found: names.CLAIM in found.metadata.annotations)
+        assert (await stage.running(POD)).metadata.annotations[names.KEPT_DRAIN] == "bad fan"
+        await undrain(stage)
+        await node_carries(stage, names.KEPT_DRAIN, f"{stage.namespace}/{CLUSTER}:bad fan")
+
+
+async def test_the_machine_may_come_back_to_another_nodeset_of_the_cluster(kube: Kube, staging: Staging) -> None:
+    async with staging(nodes=1, traits={0: Trait(labels={"pool": "a"})}) as stage, whole(kube), stage.syncer():
+        node = stage.nodes[0]
+        await stage.create("one", template=stage.template(pool="a"), cluster=CLUSTER)
+        await stage.create("two", template=stage.template(pool="b"), cluster=CLUSTER)
+        await stage.create("other", template=stage.template(pool="c"), cluster="other")
+        await stage.settled(1, "one")
+        await drained(stage, pod="one-000-001")
+        await gone(stage, node)
+        await stage.annotate("one", force_deletion="true")
+        await stage.client.delete(NODESETS, "one", namespace=stage.namespace)
+        await stage.add_node(node, address=ADDRESS, pool="c")
+        assert names.KEPT_DRAIN not in (await stage.running("other-000-001")).metadata.annotations
+        await stage.label(node, pool="b")
+        assert (await stage.running("two-000-001")).metadata.annotations[names.KEPT_DRAIN] == "bad fan"
+
+
+async def test_whoever_takes_the_line_off_the_node_has_lifted_it(kube: Kube, staging: Staging) -> None:
+    async with staging(nodes=1, traits={0: Trait(labels={"pool": "a"})}) as stage, whole(kube), stage.syncer():
+        node = stage.nodes[0]
+        await stage.create(template=stage.template(pool="a"), cluster=CLUSTER)
+        await stage.settled(1)
+        await drained(stage)
+        await stage.label(node, pool=None)
+        await eventually(stage.entries, lambda found: not found)
+        await stage.client.patch(NODES, node, Merge({"metadata": {"annotations": {names.KEPT_DRAIN: None}}}))
+        await stage.label(node, pool="a")
+        await stage.settled(1)
+        await undrain(stage)
+        await write_down(stage, {})
+        assert names.KEPT_DRAIN not in (await stage.running(POD)).metadata.annotations
+
+
+async def test_whoever_takes_the_key_out_has_lifted_it_too(kube: Kube, staging: Staging) -> None:
+    async with staging(nodes=1) as stage, whole(kube), stage.syncer():
+        node = stage.nodes[0]
+        await stage.create(cluster=CLUSTER)
+        await stage.settled(1)
+        await drained(stage)
+        await gone(stage, node)
+        name = f"{CLUSTER}-kept-drains-0"
+        await stage.client.patch(CONFIG_MAPS, name, Merge({"data": {node: None}}), namespace=stage.namespace)
+        await stage.add_node(node, address=ADDRESS)
+        assert names.KEPT_DRAIN not in (await stage.running(POD)).metadata.annotations
+
+
+async def test_it_ends_with_the_cluster(kube: Kube, staging: Staging) -> None:
+    async with staging(nodes=1) as stage, whole(kube):
+        kind = {"apiVersion": SLURMCLUSTER.api_version, "kind": SLURMCLUSTER.name, "spec": {}}
+        made = await stage.client.create(
+            SLURMCLUSTERS, kind | {"metadata": {"name": CLUSTER}}, namespace=stage.namespace
+        )
+        await stage.create(cluster=CLUSTER)
+        await stage.settled(1)
+        await drained(stage)
+        found = await stage.client.get(CONFIG_MAPS, f"{CLUSTER}-kept-drains-0", namespace=stage.namespace)
+        assert [one.uid for one in found.metadata.owner_references] == [made.metadata.uid]
+
+
+async def test_many_drains_at_once_are_few_writes_and_all_of_them_are_written(kube: Kube, staging: Staging) -> None:
+    async with staging(nodes=60) as stage, whole(kube) as operator:
+        await stage.create(cluster=CLUSTER)
+        await stage.settled(60)
+        pods = await stage.pods()
+        await asyncio.gather(*(drain(stage, "row 7", pod) for pod in pods))
+        await write_down(stage, dict.fromkeys(stage.nodes, "row 7"))
+        writes = [one for one in operator.writes if one.resource == "configmaps"]
+        assert len(writes) <= len(stage.nodes) + 1
+
+
+BAD = (
+    pytest.param("x" * 70_000, "x" * kept.LONGEST, id="over 64 KiB"),
+    pytest.param("bad\0fan \x1b[31m", "bad fan [31m", id="NUL"),
+    pytest.param("\ufffd\u202e bad fan", "\ufffd bad fan", id="odd letters"),
+)
+
+
+@pytest.mark.parametrize(("said", "wanted"), BAD)
+async def test_a_kept_drain_that_is_odd_goes_on_as_a_text_of_a_certain_length(
+    kube: Kube, stage: Stage, said: str, wanted: str
+) -> None:
+    node = stage.nodes[0]
+    lines = "\n".join(f"nobody/{number}:x" for number in range(3000))
+    value = f"{stage.namespace}/{CLUSTER}:{said}\n{lines}\nno line\n:::\n"
+    await stage.client.patch(NODES, node, Merge({"metadata": {"annotations": {names.KEPT_DRAIN: value}}}))
+    async with whole(kube):
+        await stage.create(cluster=CLUSTER)
+        await stage.settled(3)
+        await pod_carries(stage, names.KEPT_DRAIN, wanted)
+        await drain(stage, "bad disk")
+        shown = await eventually(
+            lambda: stage.node(node),
+            lambda found: kept.on_node(found.metadata.annotations, f"{stage.namespace}/{CLUSTER}") == "bad disk",
+        )
+        assert len(shown.metadata.annotations[names.KEPT_DRAIN].splitlines()) <= kept.MOST_CLUSTERS
+        await write_down(stage, {node: "bad disk"})
+
+
+async def test_a_pod_is_born_with_the_reason_from_another_key(kube: Kube, stage: Stage) -> None:
+    node = stage.nodes[0]
+    only_sets = (with_reason_in("example.com/why")[1],)
+    async with whole(kube, builds=only_sets):
+        await stage.create()
+        await stage.settled(3)
+        before = await stage.running(POD)
+        await give_reason(stage, node, "not this")
+        await give_reason(stage, node, "bad fan", key="example.com/why")
+        await stage.cordon(node)
+        await stage.client.delete(PODS, POD, Deletion(grace_period_seconds=0), namespace=stage.namespace)
+        born = await eventually(lambda: stage.running(POD), lambda pod: pod.metadata.uid != before.metadata.uid)
+        assert born.metadata.annotations[names.CORDON] == "bad fan"
