@@ -31,7 +31,7 @@ CORDON: Final = f"{GROUP}/cordon"
 KEPT_DRAIN: Final = f"{GROUP}/kept-drain"
 """Annotation: the reason of a drain that a person has put on this machine's node, to be put on again when it has left and
 is back. On the Node each line begins with namespace/cluster and a colon (`sunk.model.kept`); the Pod controller copies
-the reason for Pods of that cluster."""
+the reason for Pods of that cluster. Beyond the Node object it is kept in ConfigMaps (`sunk.operator.keptdrains`)."""
 EVICTABLE: Final = f"{GROUP}/evictable"
 """Label «true»: drained and idle in Slurm, so that an eviction costs no job. The disruption budget spans all others."""
 ORDER: Final = f"{GROUP}/order"

@@ -124,7 +124,7 @@ class KeptDrains:
         for node, value in wanted.items():
             places = [one.metadata.name for one in self._holding(node, cluster)]
             if not places and value is not None:
-                places = [_room(cluster, sizes)]
+                places = [room(cluster, sizes)]
                 sizes[places[0]] = sizes.get(places[0], 0) + 1
             for place in filter(None, places):
                 found.setdefault(place, {})[node] = value
@@ -133,10 +133,14 @@ class KeptDrains:
     async def _put(self, cluster: Key, name: str, data: dict[str, str | None]) -> None:
         key = Key(cluster.namespace, name)
         maps = self._maps.of(key)
+        filled = {node: value for node, value in data.items() if value is not None}
+        here = maps.store.get(key)  # one of that name without our labels is somebody else's
+        if here is None:
+            await self._create(cluster, key, filled)
+            return
         try:
-            await maps.patch(key, Merge({"data": data}))
+            await maps.patch(key, Merge({"metadata": {"uid": here.metadata.uid}, "data": data}))
         except NotFound:
-            filled = {node: value for node, value in data.items() if value is not None}
             if filled:
                 await self._create(cluster, key, filled)
 
@@ -169,7 +173,7 @@ def _is_of(one: ConfigMap, cluster: Key) -> bool:
     return at.namespace == cluster.namespace and at.labels.get(names.CLUSTER, "") == cluster.name
 
 
-def _room(cluster: Key, sizes: Mapping[str, int]) -> str:
+def room(cluster: Key, sizes: Mapping[str, int]) -> str:
     """The first ConfigMap with room for one more; empty if there is none."""
     for number in range(SHARDS):
         name = f"{cluster.name}-kept-drains-{number}"

@@ -100,6 +100,17 @@ async def test_a_new_record_keeps_its_drain_while_no_syncer_runs(stage: Stage) -
     await stage.free("d1")
 
 
+async def test_a_record_that_is_made_again_is_born_drained_too(stage: Stage) -> None:
+    await stage.join("g1", line=born("g1"))
+    await stage.free("g1")
+    async with without_syncer(stage):
+        await asyncio.to_thread(stage.slurm.kill, "g1")
+        await stage.scontrol("delete", "nodename=g1")
+        await asyncio.to_thread(stage.slurm.start, "g1")
+        await stage.drained("g1", drains.NEW)
+    await stage.free("g1")
+
+
 async def test_a_person_may_drain_a_record_that_nobody_has_looked_at(stage: Stage) -> None:
     async with without_syncer(stage):
         await stage.join("e1", line=born("e1"), wait=False)

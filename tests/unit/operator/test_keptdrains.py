@@ -1,0 +1,76 @@
+"""Which drain is kept for a Node, and in which ConfigMap."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from tests.unit.operator.node.scene import node
+
+from sunk.kube.access import Access
+from sunk.kube.client import Client
+from sunk.kube.core import ConfigMap
+from sunk.kube.credentials import Nobody
+from sunk.kube.events import Recorder
+from sunk.kube.resource import Key, Metadata
+from sunk.model import kept, names
+from sunk.operator.keptdrains import LABELS, SHARDS, KeptDrains, room
+from sunk.service.part import Setting
+
+CLUSTER = Key("team", "slurm")
+
+
+@pytest.fixture
+async def drains() -> AsyncIterator[KeptDrains]:
+    async with Client(Access(server="http://127.0.0.1:1", tls=None, credentials=Nobody())) as client:
+        recorder = Recorder(client, reporter="test", instance="test")
+        yield KeptDrains(Setting(client=client, recorder=recorder, may_write=lambda: True))
+
+
+def write(drains: KeptDrains, *, cluster: str = "slurm", **data: str) -> None:
+    metadata = Metadata(
+        name=f"{cluster}-kept-drains-0",
+        namespace="team",
+        uid=cluster,
+        resource_version="1",
+        labels=LABELS | {names.CLUSTER: cluster},
+    )
+    drains.collections[0].store.answered(ConfigMap(metadata=metadata, data=data))
+
+
+def said(reason: str, uid: str) -> str:
+    return kept.write_record(kept.Record(reason, uid=uid))
+
+
+async def test_a_node_that_is_another_object_gets_its_drain_back(drains: KeptDrains) -> None:
+    write(drains, n=said("bad fan", "another"))
+    assert drains.line(node(), cluster=CLUSTER) == "bad fan"
+
+
+async def test_a_line_that_somebody_took_off_does_not_come_back(drains: KeptDrains) -> None:
+    write(drains, n=said("bad fan", node().metadata.uid))
+    assert drains.line(node(), cluster=CLUSTER) is None
+
+
+async def test_what_the_node_says_itself_counts(drains: KeptDrains) -> None:
+    write(drains, n=said("bad fan", "another"))
+    assert drains.line(node(kept_drain="team/slurm:bad disk"), cluster=CLUSTER) == "bad disk"
+
+
+async def test_each_cluster_has_its_own(drains: KeptDrains) -> None:
+    write(drains, cluster="other", n=said("bad fan", "another"))
+    assert drains.line(node(), cluster=CLUSTER) is None
+    assert drains.line(node(kept_drain="team/other:bad fan"), cluster=CLUSTER) is None
+
+
+async def test_a_reason_that_a_person_wrote_counts_and_what_cannot_be_read_does_not(drains: KeptDrains) -> None:
+    write(drains, n="bad fan")
+    assert drains.line(node(), cluster=CLUSTER) == "bad fan"
+    write(drains, cluster="other", n="{")
+    assert drains.line(node(), cluster=Key("team", "other")) is None
+
+
+def test_the_first_with_room_takes_the_next_one_and_there_is_an_end() -> None:
+    name = "slurm-kept-drains-{}".format
+    assert room(CLUSTER, {}) == name(0)
+    assert room(CLUSTER, {name(0): kept.MOST - 1}) == name(0)
+    assert room(CLUSTER, {name(0): kept.MOST, name(1): 3}) == name(1)
+    assert room(CLUSTER, {name(number): kept.MOST for number in range(SHARDS)}) == ""
