@@ -1,13 +1,15 @@
 """Which drain a Slurm node carries because of Kubernetes: the causes, their texts, and what to do about one node.
 
 Slurm has one drain for each node, with one reason. A reason that begins with `k8s:` is ours: put on while a cause of
-ours holds, lifted when none does. Every other reason is somebody else's and stays as it is, whatever holds here; ours
-is put on when he has lifted his.
+ours holds, lifted when none does. Every other drain is somebody else's and stays as it is, whatever holds here; ours
+is put on when that one is lifted. Somebody else's is a drain with another reason; FAIL, whatever its reason, because we
+never set it; and the drain of a node that Slurm is about to reboot, which keeps our text if that was there before.
 
 Several causes may hold at once. The strongest is shown, and a cordon stays readable behind it, because a person wrote
 it: `k8s: pod terminated: cordon: bad fan`. All texts are made in here, so each has a cause that can be looked up.
 
-Only the DRAIN flag is set and cleared. A node that is DOWN is left alone, since to undrain it would revive it; only one
+Only the DRAIN flag is set and cleared. A text of ours that is left on a node in service is replaced (`Forget`): Slurm
+keeps a reason that it finds, so its own next drain would look like one of ours. A node that is DOWN is left alone, since to undrain it would revive it; only one
 that has to go is drained also then, because its removal waits for the flag.
 """
 
@@ -27,7 +29,9 @@ WORDS: Final = {
 }
 """The text of each cause except the cordon, strongest first; the cordon is the weakest."""
 NOT_RESPONDING: Final = "Not responding"
-"""What Slurm itself writes at a node that is lost."""
+"""What Slurm itself writes at a node that is lost. It is the one reason that Slurm replaces by any other."""
+REBOOT_ISSUED: Final = " : reboot issued"
+"""What Slurm adds to the reason of a node that it reboots."""
 NEW: Final = f"{PREFIX} {WORDS['new']}"
 BORN_DRAINED: Final = f'State=DRAIN Reason="{NEW}"'
 """Words for slurmd's `--conf`, which Slurm heeds only where it makes a new record: it takes no job before the syncer has
@@ -62,6 +66,15 @@ class Standing(Struct, frozen=True):
     reason: str = ""
     down: bool = False
     registered: bool = True
+    failing: bool = False
+    """FAIL. Slurm has no node with both flags by an order, but with both by itself."""
+    rebooting: bool = False
+    """Slurm was asked to reboot it, and that is not over."""
+
+    @property
+    def foreign(self) -> bool:
+        """Somebody else keeps it out of service."""
+        return self.failing or (self.draining and (self.rebooting or not is_ours(self.reason)))
 
 
 class Drain(Struct, frozen=True):
@@ -72,7 +85,11 @@ class Undrain(Struct, frozen=True):
     pass
 
 
-Deed = Drain | Undrain
+class Forget(Struct, frozen=True):
+    """Take our text off a node in service."""
+
+
+Deed = Drain | Undrain | Forget
 
 
 def is_ours(reason: str) -> bool:
@@ -93,7 +110,7 @@ def read(reason: str) -> Causes | None:
     """What a reason of ours tells: the cause shown, and the cordon behind it. None if it is not one of our texts."""
     if not is_ours(reason):
         return None
-    rest = reason.removeprefix(PREFIX).strip()
+    rest = reason.removeprefix(PREFIX).removesuffix(REBOOT_ISSUED).strip()
     for field, words in WORDS.items():
         if rest == words:
             return replace(Causes(), **{field: True})
@@ -119,18 +136,27 @@ def plain(said: str, *, longest: int = LONGEST) -> str:
 
 def decide(node: Standing, causes: Causes) -> Deed | None:
     """Ours follows the causes; a foreign drain stays; DOWN is neither set nor lifted."""
-    if node.draining and not is_ours(node.reason):
+    if node.foreign:
         return None
     wanted = text(causes)
     if node.down and (not causes.pending_deletion or is_personal(node)):
         return None
     if wanted is None:
-        return Undrain() if node.draining and node.registered else None
+        return _back(node) if node.registered else None
     return None if node.draining and node.reason == wanted else Drain(wanted)
+
+
+def _back(node: Standing) -> Deed | None:
+    """What brings a node back into service for which nothing of ours is wanted."""
+    if node.draining:
+        return Undrain()
+    return Forget() if is_ours(node.reason) and not node.rebooting else None
 
 
 def is_personal(node: Standing) -> bool:
     """Whether somebody else has written why this node is out of service; in service, a reason is only left over."""
+    if node.failing:
+        return True
     if is_ours(node.reason):
         return False
     return node.draining or (node.down and node.reason not in {"", NOT_RESPONDING})

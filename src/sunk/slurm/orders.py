@@ -6,8 +6,12 @@ out and the rest is told again; the outcome names both.
 
 There is no «resume». It would revive a node that is DOWN, and so would an undrain (with ReturnToService=2); therefore
 `undrain` looks first, and leaves out nodes that are down, never registered, or not drained at all.
+
+Orders about drains may be given for nodes as they were seen (`seen`). Then what somebody else has done since is neither
+overwritten nor lifted, as far as Slurm lets one be sure of that; see `guarded`.
 """
 
+import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -15,11 +19,13 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from sunk.model import hostlist
-from sunk.slurm import bounds, extra as extras
+from sunk.model import drains, hostlist
+from sunk.slurm import bounds, extra as extras, guarded
 from sunk.slurm.errors import Denied, SlurmError, Unauthenticated, UnknownName, Unreachable
+from sunk.slurm.guarded import Covered
 from sunk.slurm.library import Library
 from sunk.slurm.mirror import Mirror
+from sunk.slurm.records import Node
 from sunk.slurm.states import NodeBase, NodeFlag, NodeState
 from sunk.slurm.wire import Change
 
@@ -36,6 +42,10 @@ class Outcome(Struct, frozen=True):
     """Left as they were: busy, or in a state from which the order would do harm, or with an extra that is full."""
     why: Mapping[str, str] = {}
     """What Slurm said to some of the refused, by name."""
+    changed: tuple[str, ...] = ()
+    """Not told: they are no longer as they were seen."""
+    covered: Mapping[str, Covered] = {}
+    """What somebody else had put on at the same moment, and the order has overwritten or lifted."""
 
 
 class Orders:
@@ -46,20 +56,36 @@ class Orders:
         self._library = library
         self._mirror = mirror
 
-    async def drain(self, names: Collection[str], *, reason: str) -> Outcome:
+    async def drain(self, names: Collection[str], *, reason: str, seen: Mapping[str, Node] | None = None) -> Outcome:
         """Take nodes out of service once their jobs are done. Without a reason Slurm would leave an old one standing."""
         if not reason:
             raise ValueError(f"a drain of {', '.join(sorted(names)[:5])} needs a reason")
-        return await self._update(names, Change(names="", state=NodeFlag.DRAIN.value, reason=reason))
+        change = Change(names="", state=NodeFlag.DRAIN.value, reason=reason)
+        return await (self._update(names, change) if seen is None else self._guarded(names, change, seen=seen))
 
-    async def undrain(self, names: Collection[str]) -> Outcome:
-        """Take back a drain, and only that."""
-        states = await self._states()
+    async def undrain(self, names: Collection[str], *, seen: Mapping[str, Node] | None = None) -> Outcome:
+        """Take back a drain or FAIL, and only that."""
+        states = await self._states() if seen is None else {name: row.state for name, row in seen.items()}
         ready = [name for name in names if name in states and can_undrain(states[name])]
-        found = await self._update(ready, Change(names="", state=NodeFlag.UNDRAIN.value))
+        change = Change(names="", state=NodeFlag.UNDRAIN.value)
+        found = await (self._update(ready, change) if seen is None else self._guarded(ready, change, seen=seen))
         missing = [name for name in names if name not in states]
         refused = set(names) - set(ready) - set(missing)
-        return Outcome(done=found.done, unknown=_sorted(missing, found.unknown), refused=_sorted(refused))
+        return replace(found, unknown=_sorted(missing, found.unknown), refused=_sorted(refused))
+
+    async def forget_reason(self, names: Collection[str], *, seen: Mapping[str, Node]) -> Outcome:
+        """Replace a reason that is left on nodes in service by the one that Slurm replaces by any other."""
+        return await self._guarded(names, Change(names="", reason=drains.NOT_RESPONDING), seen=seen)
+
+    async def put_back(self, covered: Mapping[str, Covered]) -> Outcome:
+        """Put on again what an order of ours has overwritten, unless somebody has said something else since."""
+        outcomes = []
+        for name, one in covered.items():
+            flag = NodeFlag.FAIL if one.row.state.failing else NodeFlag.DRAIN
+            change = Change(names="", state=flag.value, reason=one.row.reason)
+            outcomes.append(await self._guarded([name], change, seen={name: one.now}))
+        done, changed, unknown = ([getattr(one, kind) for one in outcomes] for kind in ("done", "changed", "unknown"))
+        return Outcome(done=_sorted(*done), changed=_sorted(*changed), unknown=_sorted(*unknown))
 
     async def set_reason(self, names: Collection[str], *, reason: str) -> Outcome:
         """Change the reason, and its time, but no state. On a node that is not drained 26.05 does not keep it."""
@@ -158,6 +184,26 @@ class Orders:
             wanted = [name for name in wanted if name in known]
         raise trouble or AssertionError("an order without an attempt")
 
+    async def _guarded(self, names: Collection[str], change: Change, *, seen: Mapping[str, Node]) -> Outcome:
+        bounds.check_change(change)
+        rows = [seen[name] for name in sorted(set(names))]
+        if len(rows) <= guarded.FEW:
+            told = await guarded.one_by_one(self._library, rows, change)
+            return Outcome(done=told.done, unknown=told.unknown, changed=told.changed, covered=told.covered)
+        before = await self._rows()
+        ready = [row for row in rows if row.name in before and guarded.same(row, before[row.name])]
+        sent, between = await asyncio.gather(self._update([row.name for row in ready], change), self._rows())
+        after = await self._rows()
+        done = [row for row in ready if row.name in sent.done and row.name in after]
+        lost = {row.name: guarded.covered(row, [between.get(row.name)], after[row.name], change=change) for row in done}
+        found = {name: one for name, one in lost.items() if one is not None}
+        unknown = _sorted(sent.unknown, (row.name for row in rows if row.name not in before))
+        changed = {row.name for row in rows} - {row.name for row in ready} - set(unknown)
+        return Outcome(done=sent.done, unknown=unknown, changed=_sorted(changed), covered=found)
+
+    async def _rows(self) -> dict[str, Node]:
+        return {node.name: node for node in (await self._library.all_nodes()).rows}
+
     async def _states(self) -> dict[str, NodeState]:
         return {node.name: node.state for node in (await self._library.all_nodes()).rows}
 
@@ -167,7 +213,7 @@ class Orders:
 
 def can_undrain(state: NodeState) -> bool:
     """Whether taking the drain back would do just that, and not revive the node as well."""
-    return state.draining and state.registered and state.base is not NodeBase.DOWN
+    return state.out_of_service and state.registered and state.base is not NodeBase.DOWN and not state.rebooting
 
 
 def _sorted(*names: Iterable[str]) -> tuple[str, ...]:

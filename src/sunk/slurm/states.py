@@ -100,6 +100,9 @@ _POWER: Final = (
     | NodeFlag.POWER_DRAIN
 )
 
+_OUT: Final = NodeFlag.DRAIN | NodeFlag.FAIL
+_REBOOT: Final = NodeFlag.REBOOT_REQUESTED | NodeFlag.REBOOT_ISSUED
+
 
 class NodeState(Struct, frozen=True):
     """The state of a node. A base that a later release invents reads as UNKNOWN, which never permits anything."""
@@ -118,14 +121,29 @@ class NodeState(Struct, frozen=True):
         return NodeFlag.DRAIN in self
 
     @property
+    def failing(self) -> bool:
+        """Somebody has set it to FAIL: like a drain it takes no new jobs, but by a flag of its own."""
+        return NodeFlag.FAIL in self
+
+    @property
+    def out_of_service(self) -> bool:
+        """It gets no new jobs because somebody said so, by a drain or by FAIL."""
+        return bool(self.flags & _OUT)
+
+    @property
+    def rebooting(self) -> bool:
+        """A reboot was asked of Slurm and is not over: it waits for jobs to end, or for the machine."""
+        return bool(self.flags & _REBOOT)
+
+    @property
     def busy(self) -> bool:
         """A job is on it, or its epilog is."""
         return self.base in {NodeBase.ALLOCATED, NodeBase.MIXED} or NodeFlag.COMPLETING in self
 
     @property
     def drained(self) -> bool:
-        """Drained, and for certain without a job: the only state in which a node may be taken away."""
-        return self.draining and self.base in {NodeBase.IDLE, NodeBase.DOWN} and not self.busy
+        """Out of service, and for certain without a job: the only state in which a node may be taken away."""
+        return self.out_of_service and self.base in {NodeBase.IDLE, NodeBase.DOWN} and not self.busy
 
     @property
     def registered(self) -> bool:

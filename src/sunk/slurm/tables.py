@@ -185,6 +185,8 @@ def _word(node: Node) -> str:
     """A node's state in one word, for counting."""
     if node.state.base in _OUT:
         return node.state.base.name.lower()
+    if node.state.failing:
+        return "fail"
     if node.state.draining:
         return "drained" if node.state.drained else "draining"
     return "in power saving" if node.state.in_power_saving else node.state.base.name.lower()

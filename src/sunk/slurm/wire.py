@@ -31,6 +31,15 @@ class Change(Struct, frozen=True):
     topology: str | None = None
 
 
+class Expected(Struct, frozen=True):
+    """What a node was like when a change was decided upon. `flags` are those of its state that have to be the same."""
+
+    state: int
+    flags: int
+    reason: str
+    reason_time: int
+
+
 class Given(Struct, frozen=True):
     """A job that Slurm took. `nodes` is a hostlist, empty while it waits; `waits` is why, as an error number, or 0."""
 
@@ -104,6 +113,23 @@ class Wire:
     def update_nodes(self, change: Change) -> None:
         self._change(self._lib.sunk_update_nodes, change, verb="update")
 
+    def update_if(self, change: Change, expected: Expected) -> tuple[Node, ...]:
+        """Change one node if it is as expected. Give it as it was, what others put on meanwhile, and as it is now.
+
+        If it was another one nothing was sent, and only what it was is given. Raises where the change was refused.
+        """
+        message, _held = self._message(change)
+        as_seen = self._ffi.new("sunk_expected *")
+        reason = as_seen.reason = self._text(expected.reason)
+        as_seen.state, as_seen.flags, as_seen.reason_time = expected.state, expected.flags, expected.reason_time
+        asked = f"update node {change.names}"
+        found: Table[Node] | None = self._decoded(
+            lambda buffer: self._lib.sunk_update_if(message, as_seen, buffer), self._tables["nodes"][1], asked=asked
+        )
+        del reason  # C has read it until now
+        assert found is not None  # noqa: S101 - a single node is never «unchanged»
+        return found.rows
+
     def create_nodes(self, change: Change) -> None:
         # slurmctld of every release so far ends by a creation without a node line.
         if not (change.extra or "").startswith("NodeName="):
@@ -153,12 +179,17 @@ class Wire:
         return decoder.decode(self._ffi.buffer(buffer.data, buffer.size))
 
     def _change(self, send: Callable[[Any], int], change: Change, *, verb: str) -> None:
+        message, _held = self._message(change)
+        self._check(send(message), asked=f"{verb} nodes {_short(change.names)}")
+
+    def _message(self, change: Change) -> tuple[Any, dict[str, Any]]:
+        """A change for C, and its texts, which have to be held until the call is over."""
         message = self._ffi.new("sunk_change *")
         texts = {name: self._text(getattr(change, name)) for name in Change.__struct_fields__ if name != "state"}
         for name, text in texts.items():
             setattr(message, name, text)
         message.state = change.state
-        self._check(send(message), asked=f"{verb} nodes {_short(change.names)}")
+        return message, texts
 
     def _give(self, send: Callable[[Any, Any], int], wanted: Description, *, asked: str) -> Given:
         given = self._ffi.new("sunk_given *")

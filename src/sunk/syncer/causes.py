@@ -27,7 +27,12 @@ class Pair(Struct, frozen=True):
 def standing(row: Node) -> Standing:
     state = row.state
     return Standing(
-        draining=state.draining, reason=row.reason, down=state.base is NodeBase.DOWN, registered=state.registered
+        draining=state.draining,
+        reason=row.reason,
+        down=state.base is NodeBase.DOWN,
+        registered=state.registered,
+        failing=state.failing,
+        rebooting=state.rebooting,
     )
 
 

@@ -4,13 +4,11 @@ Nodes that are to be told the same share a call. The order of the calls does not
 that a person had put on before the machine left goes before our mark in `Extra`, which would say that it is there.
 """
 
-from collections.abc import Iterable
-from itertools import chain
-
 from msgspec import Struct, field
 
 from sunk.model import drains, names
-from sunk.model.drains import Deed, Drain
+from sunk.model.drains import Deed, Drain, Undrain
+from sunk.slurm.records import Node
 from sunk.syncer import extra, personal, verification
 from sunk.syncer.causes import Pair, causes, standing
 from sunk.syncer.personal import Asked
@@ -48,10 +46,14 @@ def features(pair: Pair) -> tuple[str, ...] | None:
 
 
 class Groups(Struct):
-    """What is to be told to whom. `undrained`, and the rest by what they are told."""
+    """What is to be told to whom: `undrained` and `forgotten`, and the rest by what they are told."""
 
     drained: dict[str, list[str]] = field(default_factory=dict)
     undrained: list[str] = field(default_factory=list)
+    forgotten: list[str] = field(default_factory=list)
+    """In service, with a reason of ours that is left over."""
+    rows: dict[str, Node] = field(default_factory=dict)
+    """What was decided upon: an order holds for nodes that are still so."""
     featured: dict[tuple[str, ...], list[str]] = field(default_factory=dict)
     asked: dict[str, Asked] = field(default_factory=dict)
 
@@ -61,20 +63,20 @@ class Groups(Struct):
         if order is not None:
             self.asked[name] = order
         if pair is not None:
-            self._tell(name, order.deed if order is not None else deed(pair, skew=skew))
+            self._tell(name, pair.row, order.deed if order is not None else deed(pair, skew=skew))
             if (wanted := features(pair)) is not None:
                 self.featured.setdefault(wanted, []).append(name)
 
-    def _tell(self, name: str, what: Deed | None) -> None:
+    def _tell(self, name: str, row: Node, what: Deed | None) -> None:
+        if what is None:
+            return
+        self.rows[name] = row
         if isinstance(what, Drain):
             self.drained.setdefault(what.reason, []).append(name)
-        elif what is not None:
+        elif isinstance(what, Undrain):
             self.undrained.append(name)
+        else:
+            self.forgotten.append(name)
 
     def __bool__(self) -> bool:
-        return bool(self.drained or self.undrained or self.featured or self.asked)
-
-    def names(self) -> Iterable[str]:
-        """Everybody who is told something, each once."""
-        groups = (*self.drained.values(), self.undrained, *self.featured.values(), self.asked)
-        return dict.fromkeys(chain.from_iterable(groups))
+        return bool(self.rows or self.featured or self.asked)

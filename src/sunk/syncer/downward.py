@@ -5,9 +5,10 @@ worker takes all that have gathered, decides for each of them by pure rules, and
 are different things to tell. The first change after a quiet time is acted on at once; while more come, rounds follow in
 growing distance, so that a thousand changes cost a handful of calls.
 
-What is decided on is read again right before Slurm is told. Slurm has no «only if nobody else has drained it», so a
-person's drain could be overwritten otherwise, and people do drain and cordon in one breath.
-Afterwards it is read once more: nothing is remembered of what was sent, and what did not take effect is seen.
+What is decided upon is the mirror, which may be older than a person's drain, and people do drain and cordon in one
+breath. So each order about a drain holds only for nodes that are still as they were seen, which is looked at right
+before it is sent (`sunk.slurm.guarded`); the others are decided once more, upon a read that began after that.
+Afterwards all is read once more: nothing is remembered of what was sent, and what did not take effect is seen.
 
 While Slurm does not answer, nothing is decided and wishes wait. An order that was refused is tried again, later and
 later, and keeps nobody else waiting.
@@ -52,6 +53,8 @@ _LONGEST_GATHER: Final = 10
 """How often `gather` at most, however much there is to do."""
 _SLICE: Final = 500
 """Nodes looked at before others get a turn."""
+_LOOKS: Final = 3
+"""How often nodes that change under our hands are decided upon in one round."""
 _BACK_OFF: Final = BackOff(first=0.2, longest=30.0)
 
 
@@ -147,11 +150,7 @@ class Downward:
         try:
             self._tell_of_waves()
             groups = await self._look(found)
-            if groups:
-                await self._ground.mirror.read_after()
-                groups = await self._look(groups.names())
-            if groups:
-                failed = await self._teller.tell(groups)
+            failed = await self._tell(groups) if groups else {}
         except Exception as trouble:  # noqa: BLE001 - whatever it is, the next change must still be looked at
             failed = dict.fromkeys(found, trouble)
         for name in found:
@@ -159,6 +158,17 @@ class Downward:
                 self._queue.forget(name)
         self._put_off(failed)
         return bool(groups)
+
+    async def _tell(self, groups: Groups) -> dict[str, Exception]:
+        """Tell Slurm, and decide once more about those that are not what they were; give what went wrong."""
+        failed: dict[str, Exception] = {}
+        changed: frozenset[str] = frozenset()
+        for _ in range(_LOOKS):
+            result = await self._teller.tell(groups)
+            failed, changed = failed | result.failed, result.changed
+            if not changed or not (groups := await self._look(changed)):
+                return failed
+        return failed | dict.fromkeys(changed, Stale("it changes all the time"))
 
     async def _look(self, found: Iterable[str]) -> Groups:
         groups = Groups()
@@ -210,4 +220,11 @@ def _same(before: Node, after: Node) -> bool:
 
 def _flags(row: Node) -> tuple[bool, ...]:
     state = row.state
-    return state.draining, state.registered, state.in_power_saving, state.base is NodeBase.DOWN
+    return (
+        state.draining,
+        state.failing,
+        state.rebooting,
+        state.registered,
+        state.in_power_saving,
+        state.base is NodeBase.DOWN,
+    )

@@ -49,7 +49,8 @@ def _drain(order: Order, pair: Pair) -> Asked:
         return _no(order.id, "a drain needs a reason: give one")
     if drains.is_ours(reason):
         return _no(order.id, f"a reason that begins with {drains.PREFIX} would be lifted by us: choose another one")
-    if pair.row.state.draining and pair.row.reason == reason:
+    state = pair.row.state
+    if state.draining and not state.failing and pair.row.reason == reason:
         return _yes(order.id, f"it is drained already: {reason}")
     return Asked(Answer(id=order.id, done=True, words=f"drained: {reason}"), Drain(reason))
 
@@ -57,9 +58,11 @@ def _drain(order: Order, pair: Pair) -> Asked:
 def _undrain(order: Order, pair: Pair) -> Asked:
     found = standing(pair.row)
     ours = drains.text(causes(pair))
-    if not found.draining:
+    if not (found.draining or found.failing):
         return _yes(order.id, "it is not drained")
-    if drains.is_ours(found.reason) and ours is not None:
+    if found.rebooting:
+        return _no(order.id, "Slurm is to reboot it: wait for that, or end it by `scontrol cancel_reboot`")
+    if not found.foreign and ours is not None:
         return _no(order.id, f"it comes back for as long as its cause holds: {ours}. End that first.")
     if found.down or not found.registered:
         word = "down" if found.down else "not registered"

@@ -88,9 +88,10 @@ def standing(pod: ComputePod, facts: Facts) -> Standing:
 
 
 def _drain(node: Node) -> Said:
-    if not node.state.draining:
+    if not node.state.out_of_service:
         return Said(names.SLURM_DRAIN, "False", "NotDrained")
-    reason = "FromKubernetes" if drains.is_ours(node.reason) else "FromSlurm"
+    ours = drains.is_ours(node.reason) and not node.state.failing
+    reason = "FromKubernetes" if ours else "FromSlurm"
     return Said(names.SLURM_DRAIN, "True", reason, node.reason[:LONGEST])
 
 

@@ -1,19 +1,26 @@
-"""Tell Slurm what was decided, a call for each thing to tell, and answer the people who had asked for it."""
+"""Tell Slurm what was decided, a call for each thing to tell, and answer the people who had asked for it.
+
+An order about a drain holds for nodes that are as they were when it was decided; the others are given back, to be looked
+at again. If somebody else drained a node in the very moment of an order, and the order has overwritten or lifted that,
+it is put on again with its text, and an event says so.
+"""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Container, Iterator, Set as AbstractSet
+from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Set as AbstractSet
 from functools import partial
 from typing import Final, Literal
 
 from msgspec import Struct, json
 
 from sunk.kube.errors import KubeError
+from sunk.kube.events import about
 from sunk.kube.patch import Merge
 from sunk.model import hostlist, names
 from sunk.model.personal import Answer
 from sunk.slurm.belief import Stale
 from sunk.slurm.errors import SlurmError, Unreachable
+from sunk.slurm.guarded import Covered
 from sunk.slurm.orders import Outcome
 from sunk.syncer.deeds import Groups
 from sunk.syncer.ground import Ground
@@ -31,7 +38,10 @@ class Counts(Struct):
     calls: int = 0
     drained: int = 0
     undrained: int = 0
+    forgotten: int = 0
     featured: int = 0
+    restored: int = 0
+    """Drains of others that an order had overwritten or lifted, and that were put on again."""
     answered: int = 0
     failed: int = 0
 
@@ -39,10 +49,17 @@ class Counts(Struct):
 class Call(Struct, frozen=True):
     """One order for some nodes."""
 
-    kind: Literal["drained", "undrained", "featured"]
+    kind: Literal["drained", "undrained", "forgotten", "featured"]
     nodes: list[str]
     send: Callable[[], Awaitable[Outcome]]
     words: str
+
+
+class Result(Struct, frozen=True):
+    """What did not come to pass, by node; and which nodes were others by then than what was decided upon."""
+
+    failed: dict[str, Exception]
+    changed: frozenset[str]
 
 
 class Teller:
@@ -52,14 +69,15 @@ class Teller:
         self._hands = asyncio.Semaphore(_HANDS)
         self.counts: Final = Counts()
 
-    async def tell(self, groups: Groups) -> dict[str, Exception]:
+    async def tell(self, groups: Groups) -> Result:
         """Tell all, and give the nodes of which that did not succeed. What is refused to some keeps no other from his.
 
         Raises Unreachable or Stale where nobody answers: all others would fare alike, one after another.
         """
         self.counts.rounds += 1
         failed: dict[str, Exception] = {}
-        drained: set[str] = set()
+        done: set[str] = set()
+        changed: set[str] = set()
         for call in self._calls(groups):
             try:
                 outcome = await self._send(call)
@@ -68,18 +86,22 @@ class Teller:
             except (SlurmError, ValueError) as trouble:
                 failed |= dict.fromkeys(call.nodes, trouble)
             else:
-                drained.update(outcome.done if call.kind != "featured" else ())
+                done.update(outcome.done if call.kind != "featured" else ())
+                changed.update(outcome.changed)
         await self._ground.mirror.read_after()
-        failed |= await self._answer(groups, drained, but=failed)
+        failed |= await self._answer(groups, done, but=failed.keys() | changed)
         self.counts.failed += len(failed)
-        return failed
+        return Result(failed=failed, changed=frozenset(changed))
 
     def _calls(self, groups: Groups) -> Iterator[Call]:
-        orders = self._ground.orders
+        orders, seen = self._ground.orders, groups.rows
         for reason, nodes in groups.drained.items():
-            yield Call("drained", nodes, partial(orders.drain, nodes, reason=reason), f"drain: {reason}")
+            send = partial(orders.drain, nodes, reason=reason, seen=seen)
+            yield Call("drained", nodes, send, f"drain: {reason}")
         if nodes := groups.undrained:
-            yield Call("undrained", nodes, partial(orders.undrain, nodes), "undrain")
+            yield Call("undrained", nodes, partial(orders.undrain, nodes, seen=seen), "undrain")
+        if nodes := groups.forgotten:
+            yield Call("forgotten", nodes, partial(orders.forget_reason, nodes, seen=seen), "forget the reason")
         for features, nodes in groups.featured.items():
             words = f"features: {','.join(features) or 'none'}"
             yield Call("featured", nodes, partial(orders.set_features, nodes, features=features), words)
@@ -93,7 +115,26 @@ class Teller:
         log.info("%s: %s%s", call.words, hostlist.compress(outcome.done) or "nobody", _left_out(outcome))
         if call.kind == "featured" and outcome.done:
             self._want_reconfigure()  # partitions that are made of features follow only then
+        if outcome.covered:
+            await self._put_back(outcome.covered, by=call.words)
         return outcome
+
+    async def _put_back(self, covered: Mapping[str, Covered], *, by: str) -> None:
+        """Put on again what somebody else had said in the very moment of an order."""
+        outcome = await self._ground.orders.put_back(covered)
+        self.counts.restored += len(outcome.done)
+        for name in outcome.done:
+            lost = covered[name].row
+            word = "FAIL" if lost.state.failing else "drained"
+            log.warning(
+                "%s: %s by uid %s, lost to our «%s»: put back: %s", name, word, lost.reason_uid, by, lost.reason
+            )
+            if (pod := self._ground.pod(name)) is not None:
+                note = (
+                    "somebody (uid {uid}) set {name} to {word}, «{text}», at the moment of an order of ours: put back"
+                )
+                said = {"uid": lost.reason_uid, "name": name, "word": word, "text": lost.reason}
+                self._ground.recorder.warn(about(pod, kind="Pod"), "DrainPutBack", note, action="Drain", **said)
 
     # People
 
@@ -125,4 +166,6 @@ class Teller:
 
 def _left_out(outcome: Outcome) -> str:
     unknown = f"; unknown: {hostlist.compress(outcome.unknown)}" if outcome.unknown else ""
-    return unknown + (f"; left as they are: {hostlist.compress(outcome.refused)}" if outcome.refused else "")
+    refused = f"; left as they are: {hostlist.compress(outcome.refused)}" if outcome.refused else ""
+    changed = f"; changed meanwhile: {hostlist.compress(outcome.changed)}" if outcome.changed else ""
+    return unknown + refused + changed

@@ -102,7 +102,7 @@ def _is_back(before: Node, after: Node) -> bool:
     if NodeFlag.NOT_RESPONDING in before.state:
         return False
     risen = before.state.base is NodeBase.DOWN and after.state.base is not NodeBase.DOWN
-    return risen or (before.state.draining and not after.state.draining)
+    return risen or (before.state.out_of_service and not after.state.out_of_service)
 
 
 def _now() -> float:

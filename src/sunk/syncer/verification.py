@@ -27,7 +27,11 @@ def verified(pod: ComputePod | None) -> datetime | None:
 def lifts(pair: Pair, *, skew: float) -> bool:
     """Whether a drain of somebody else's is lifted by a verification that came after it."""
     row = pair.row
-    if not row.state.draining or is_ours(row.reason) or TOKEN not in row.reason:
+    state = row.state
+    if not state.draining or is_ours(row.reason) or TOKEN not in row.reason:
+        return False
+    # FAIL says that the machine is about to break, which a passed test does not answer; a reboot is still to come.
+    if state.failing or state.rebooting:
         return False
     passed = verified(pair.pod)
     return passed is not None and passed.timestamp() > row.reason_time + skew

@@ -7,7 +7,19 @@ from hypothesis import given, strategies as st
 from msgspec.structs import replace
 
 from sunk.model import drains
-from sunk.model.drains import Causes, Drain, Standing, Undrain, decide, is_ours, is_personal, read, text
+from sunk.model.drains import (
+    Causes,
+    Deed,
+    Drain,
+    Forget,
+    Standing,
+    Undrain,
+    decide,
+    is_ours,
+    is_personal,
+    read,
+    text,
+)
 
 ROOT = Path(drains.__file__).parents[3]
 SAID = st.text(max_size=40) | st.sampled_from(
@@ -34,14 +46,27 @@ FOREIGN = st.text(max_size=30).filter(lambda reason: not is_ours(reason)) | st.s
     ]
 )
 OURS = CAUSES.map(text).filter(bool).map(str) | SAID.map(lambda said: f"{drains.PREFIX}{said}")
-NODES = st.builds(Standing, draining=st.booleans(), reason=FOREIGN | OURS, down=st.booleans(), registered=st.booleans())
+NODES = st.builds(
+    Standing,
+    draining=st.booleans(),
+    reason=FOREIGN | OURS,
+    down=st.booleans(),
+    registered=st.booleans(),
+    failing=st.booleans(),
+    rebooting=st.booleans(),
+)
 
 
-def after(node: Standing, deed: Drain | Undrain | None) -> Standing:
-    """What Slurm makes of an order; it keeps the reason when a drain is taken back."""
-    if isinstance(deed, Drain):
-        return replace(node, draining=True, reason=deed.reason)
-    return replace(node, draining=False) if isinstance(deed, Undrain) else node
+def after(node: Standing, *deeds: Deed | None) -> Standing:
+    """What Slurm makes of orders. It keeps the reason when a drain is taken back, and has DRAIN or FAIL, not both."""
+    for deed in deeds:
+        if isinstance(deed, Drain):
+            node = replace(node, draining=True, failing=False, reason=deed.reason)
+        elif isinstance(deed, Undrain):
+            node = replace(node, draining=False, failing=False)
+        elif isinstance(deed, Forget):
+            node = replace(node, reason=drains.NOT_RESPONDING)
+    return node
 
 
 # Texts
@@ -112,6 +137,39 @@ def test_a_foreign_drain_is_never_touched(node: Standing, causes: Causes) -> Non
 
 
 @given(NODES, CAUSES)
+def test_fail_is_somebody_elses_whatever_its_reason_and_never_touched(node: Standing, causes: Causes) -> None:
+    failing = replace(node, failing=True)
+    assert failing.foreign
+    assert is_personal(failing)
+    assert decide(failing, causes) is None
+
+
+@given(NODES, CAUSES)
+def test_a_node_that_slurm_is_to_reboot_is_neither_undrained_nor_given_another_text(
+    node: Standing, causes: Causes
+) -> None:
+    rebooting = replace(node, rebooting=True)
+    found = decide(rebooting, causes)
+    assert found is None or (isinstance(found, Drain) and not node.draining)
+
+
+def test_our_drain_is_lifted_once_the_reboot_is_over_whatever_slurm_added_to_its_text() -> None:
+    found = Standing(draining=True, reason="k8s: cordon: disk : reboot issued")
+    assert read(found.reason) == Causes(cordon="disk")
+    assert decide(replace(found, rebooting=True), Causes()) is None
+    assert decide(found, Causes()) == Undrain()
+    assert decide(found, Causes(cordon="disk")) == Drain("k8s: cordon: disk")
+
+
+@given(NODES, CAUSES)
+def test_a_reason_is_forgotten_only_in_service_and_only_if_it_is_ours(node: Standing, causes: Causes) -> None:
+    if isinstance(decide(node, causes), Forget):
+        assert not any((node.draining, node.failing, node.down, node.rebooting))
+        assert is_ours(node.reason)
+        assert causes == Causes()
+
+
+@given(NODES, CAUSES)
 def test_a_node_that_is_down_is_never_undrained_and_drained_only_to_be_removed(node: Standing, causes: Causes) -> None:
     deed = decide(replace(node, down=True), causes)
     assert not isinstance(deed, Undrain)
@@ -129,14 +187,18 @@ def test_only_a_registered_node_is_undrained_and_only_if_nothing_of_ours_holds(n
 
 @given(NODES, CAUSES)
 def test_done_once_there_is_nothing_left_to_do(node: Standing, causes: Causes) -> None:
-    assert decide(after(node, decide(node, causes)), causes) is None
+    """A text of ours may be left by an undrain, and goes next."""
+    then = after(node, decide(node, causes))
+    left = decide(then, causes)
+    assert left is None or isinstance(left, Forget)
+    assert decide(after(then, left), causes) is None
 
 
 @given(NODES, CAUSES)
 def test_a_node_that_is_up_ends_with_our_drain_exactly_while_a_cause_holds(node: Standing, causes: Causes) -> None:
     up = replace(node, down=False, registered=True)
     found = after(up, decide(up, causes))
-    if up.draining and not is_ours(up.reason):
+    if up.foreign:
         assert found == up
     else:
         assert found.draining == (text(causes) is not None)
@@ -145,7 +207,8 @@ def test_a_node_that_is_up_ends_with_our_drain_exactly_while_a_cause_holds(node:
 
 def test_an_old_reason_without_the_flag_says_nothing() -> None:
     """Slurm 24.11 keeps the text after an undrain."""
-    assert decide(Standing(draining=False, reason="k8s: cordon"), Causes()) is None
+    assert decide(Standing(draining=False, reason="k8s: cordon"), Causes()) == Forget()
+    assert decide(Standing(draining=False, reason="alice: bad fan"), Causes()) is None
     assert decide(Standing(draining=False, reason="k8s: cordon"), Causes(cordon="")) == Drain("k8s: cordon")
     assert decide(Standing(draining=False, reason="alice: bad fan"), Causes(cordon="")) == Drain("k8s: cordon")
 

@@ -27,7 +27,7 @@ from sunk.slurm.mirror import Mirror
 from sunk.slurm.orders import Orders
 from sunk.slurm.records import Node, Table
 from sunk.slurm.states import NodeFlag
-from sunk.slurm.wire import Change
+from sunk.slurm.wire import Change, Expected
 from sunk.syncer import extra
 from sunk.syncer.downward import Downward
 from sunk.syncer.ground import Ground
@@ -45,6 +45,8 @@ class Slurm(Server):
         super().__init__(*rows)
         self.told: list[Change] = []
         self.refuses: Callable[[Change], Exception | None] = lambda _: None
+        self.in_between: Callable[[Change], tuple[Node, ...]] = lambda _: ()
+        """What others do between the last look and the order, as it is seen."""
 
     @property
     def wire(self) -> "Slurm":
@@ -73,12 +75,29 @@ class Slurm(Server):
                 raise UnknownName(2018, asked=f"update {name}")
             self.put(self._changed_row(found, change))
 
+    def update_if(self, change: Change, expected: Expected) -> tuple[Node, ...]:
+        """As C does it: nothing is sent if the node is another one by now."""
+        before = self.node(change.names)
+        if before is None:
+            raise UnknownName(2018, asked=f"update {change.names}")
+        flags = before.state_bits & expected.flags, before.reason, before.reason_time
+        if flags != (expected.state & expected.flags, expected.reason, expected.reason_time):
+            return (before,)
+        between = self.in_between(change)
+        self.update_nodes(change)
+        after = self.node(change.names)
+        assert after is not None
+        return (before, *between, after)
+
     def _changed_row(self, node: Node, change: Change) -> Node:
         bits = node.state_bits
         if change.state == NodeFlag.DRAIN.value:
             bits |= NodeFlag.DRAIN.value
+            bits &= ~NodeFlag.FAIL.value
+        if change.state == NodeFlag.FAIL.value:
+            bits = bits & ~NodeFlag.DRAIN.value | NodeFlag.FAIL.value
         if change.state == NodeFlag.UNDRAIN.value:
-            bits &= ~NodeFlag.DRAIN.value
+            bits &= ~(NodeFlag.DRAIN | NodeFlag.FAIL).value
         features = node.features if change.features is None else tuple(filter(None, change.features.split(",")))
         return replace(
             node,

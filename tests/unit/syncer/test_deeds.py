@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from tests.unit.syncer import both
 from tests.unit.syncer.both import BEGAN, going, later, member, pod
 
-from sunk.model.drains import Deed, Drain, Undrain, is_ours, text
+from sunk.model.drains import NOT_RESPONDING, Deed, Drain, Forget, Undrain, is_ours, text
 from sunk.model.names import HPC_VERIFICATION
 from sunk.slurm.orders import can_undrain
 from sunk.slurm.records import Node
@@ -13,6 +13,7 @@ from sunk.slurm.states import NodeBase, NodeFlag
 from sunk.syncer import verification
 from sunk.syncer.causes import Pair, causes
 from sunk.syncer.deeds import deed
+from sunk.syncer.extra import kept_drain
 from sunk.syncer.pods import ComputePod, Condition
 
 START = int(BEGAN.timestamp())
@@ -31,7 +32,18 @@ REASONS = st.sampled_from(
         "k8s: of nobody",
     ]
 )
-FLAGS = st.sets(st.sampled_from([NodeFlag.DRAIN, NodeFlag.POWERED_DOWN, NodeFlag.NOT_RESPONDING]))
+FLAGS = st.sets(
+    st.sampled_from(
+        [
+            NodeFlag.DRAIN,
+            NodeFlag.FAIL,
+            NodeFlag.POWERED_DOWN,
+            NodeFlag.NOT_RESPONDING,
+            NodeFlag.REBOOT_REQUESTED,
+            NodeFlag.REBOOT_ISSUED,
+        ]
+    )
+)
 EXTRAS = st.sampled_from(["", "no JSON", '{"rack":7}', '{"k8s":{}}'])
 
 
@@ -73,11 +85,14 @@ PAIRS = st.builds(
 
 def after(pair: Pair, what: Deed | None) -> Pair:
     """What Slurm makes of an order, later than anything that has happened so far."""
-    row, drain = pair.row, NodeFlag.DRAIN.value
+    row, moment = pair.row, START + 1000
+    out = (NodeFlag.DRAIN | NodeFlag.FAIL).value
     if isinstance(what, Drain):
-        bits, moment = row.state_bits | drain, START + 1000
+        bits = row.state_bits & ~out | NodeFlag.DRAIN.value
         return replace(pair, row=replace(row, state_bits=bits, reason=what.reason, reason_time=moment))
-    return replace(pair, row=replace(row, state_bits=row.state_bits & ~drain)) if isinstance(what, Undrain) else pair
+    if isinstance(what, Forget):
+        return replace(pair, row=replace(row, reason=NOT_RESPONDING, reason_time=moment))
+    return replace(pair, row=replace(row, state_bits=row.state_bits & ~out)) if isinstance(what, Undrain) else pair
 
 
 def done(pair: Pair) -> Deed | None:
@@ -86,7 +101,11 @@ def done(pair: Pair) -> Deed | None:
 
 @given(PAIRS)
 def test_after_one_deed_there_is_nothing_left_to_do(pair: Pair) -> None:
-    assert done(after(pair, done(pair))) is None
+    """A text of ours may be left by an undrain, and goes next."""
+    then = after(pair, done(pair))
+    left = done(then)
+    assert left is None or isinstance(left, Forget)
+    assert done(after(then, left)) is None
 
 
 @given(PAIRS)
@@ -99,6 +118,13 @@ def test_only_what_slurm_would_not_revive_is_undrained(pair: Pair) -> None:
 def test_a_foreign_drain_is_touched_by_nothing_but_a_verification(pair: Pair) -> None:
     if pair.row.state.draining and not is_ours(pair.row.reason):
         assert done(pair) is None or verification.lifts(pair, skew=5.0)
+
+
+@given(PAIRS)
+def test_fail_and_a_reboot_are_touched_by_nothing(pair: Pair) -> None:
+    state = pair.row.state
+    if state.failing or (state.draining and state.rebooting):
+        assert done(pair) is None or (done(pair) == Drain(str(kept_drain(pair))) and not state.failing)
 
 
 @given(PAIRS)

@@ -12,7 +12,8 @@ from tests.unit.syncer.stores import remove
 
 from sunk.model import hostlist
 from sunk.slurm.errors import Denied
-from sunk.slurm.states import NodeBase
+from sunk.slurm.records import Node
+from sunk.slurm.states import NodeBase, NodeFlag
 from sunk.slurm.wire import Change
 
 pytestmark = pytest.mark.looptime
@@ -55,12 +56,76 @@ async def test_a_thousand_cordons_in_a_few_seconds_are_a_handful_of_calls() -> N
 
 
 async def test_different_reasons_are_different_calls_of_one_round() -> None:
-    async with staged(MANY[:6]) as stage:
+    async with staged(MANY[:15]) as stage:
         rounds = stage.worker.statistics().counts.rounds
-        stage.put(*(pod(name, cordon=f"reason {number % 3}") for number, name in enumerate(MANY[:6])))
+        stage.put(*(pod(name, cordon=f"reason {number % 3}") for number, name in enumerate(MANY[:15])))
         await asyncio.sleep(0.2)
         assert len(stage.slurm.drains()) == 3
         assert stage.worker.statistics().counts.rounds == rounds + 1
+
+
+async def test_a_drain_that_somebody_else_put_on_since_the_last_read_is_left_alone() -> None:
+    async with staged(["n1"]) as stage:
+        stage.put(pod("n1", cordon="disk"))
+        await asyncio.sleep(1)
+        stage.slurm.put(drained("n1", reason="alice: fan", reason_time=5))
+        stage.put(pod("n1"))
+        await asyncio.sleep(1)
+        assert stage.slurm.drains() == [("n1", "k8s: cordon: disk")]
+
+
+@pytest.mark.parametrize("flag", [NodeFlag.DRAIN, NodeFlag.FAIL])
+async def test_what_somebody_else_put_on_at_the_moment_of_an_undrain_is_put_back_and_said(flag: NodeFlag) -> None:
+    async with staged(["n1"]) as stage:
+        stage.put(pod("n1", cordon="disk"))
+        await asyncio.sleep(1)
+        stage.slurm.in_between = lambda change: (
+            (row("n1", flag, reason="alice: fan", reason_uid=7),) if change.state == NodeFlag.UNDRAIN.value else ()
+        )
+        stage.put(pod("n1"))
+        await asyncio.sleep(1)
+        found = stage.slurm.node("n1")
+        assert found is not None
+        assert (found.state.flags, found.reason) == (flag, "alice: fan")
+        assert stage.worker.statistics().counts.restored == 1
+        assert stage.ground.recorder.statistics().recorded == 1
+
+
+async def test_a_text_that_an_undrain_has_left_tells_that_somebody_elses_drain_was_lifted() -> None:
+    """Slurm 24.11 keeps it, so nothing is lost there even if no read saw it in time."""
+    async with staged(["n1"]) as stage:
+        stage.put(pod("n1", cordon="disk"))
+        await asyncio.sleep(1)
+
+        def drain(change: Change) -> tuple[Node, ...]:
+            if change.state == NodeFlag.UNDRAIN.value:
+                stage.slurm.put(drained("n1", reason="alice: fan", reason_time=5))
+            return ()
+
+        stage.slurm.in_between = drain
+        stage.put(pod("n1"))
+        await asyncio.sleep(1)
+        assert stage.slurm.is_drained("n1")
+        assert stage.slurm.drains()[-1] == ("n1", "alice: fan")
+
+
+async def test_a_drain_that_ours_overwrote_is_put_back() -> None:
+    async with staged(["n1"]) as stage:
+        stage.slurm.in_between = lambda change: (
+            (drained("n1", reason="alice: fan"),) if (change.reason or "").startswith("k8s:") else ()
+        )
+        stage.put(pod("n1", cordon="disk"))
+        await asyncio.sleep(1)
+        assert stage.slurm.drains() == [("n1", "k8s: cordon: disk"), ("n1", "alice: fan")]
+
+
+async def test_a_text_of_ours_on_a_node_in_service_is_replaced_so_that_slurms_own_drain_is_not_dressed_in_it() -> None:
+    async with staged(["n1"], rows=[row("n1", reason="k8s: cordon")]) as stage:
+        await asyncio.sleep(1)
+        found = stage.slurm.node("n1")
+        assert found is not None
+        assert found.reason == "Not responding"
+        assert stage.slurm.drains() == []
 
 
 async def test_a_drain_that_somebody_lifts_too_early_is_put_back() -> None:
@@ -149,7 +214,7 @@ async def test_a_wave_is_put_off_and_said_and_who_is_not_back_by_then_is_drained
         stage.put(*(pod(name) for name in MANY[:4]))
         await asyncio.sleep(31)
         assert stage.worker.delayed == ""
-        assert stage.slurm.drains() == [("n[4-5]", "k8s: pod not ready")]
+        assert sorted(stage.slurm.drains()) == [("n4", "k8s: pod not ready"), ("n5", "k8s: pod not ready")]
         assert stage.worker.statistics().waves == 1
 
 

@@ -111,7 +111,7 @@ def test_an_order_goes_before_what_is_right_by_itself() -> None:
     person = asking(DRAIN, cordon="disk")
     groups.add("n1", pod=person, pair=pair(of=person), skew=5)
     assert list(groups.drained) == ["alice: bad fan"]
-    assert list(groups.names()) == ["n1"]
+    assert list(groups.rows) == ["n1"]
 
 
 def test_who_is_told_the_same_shares_a_call() -> None:
@@ -121,7 +121,7 @@ def test_who_is_told_the_same_shares_a_call() -> None:
         groups.add(f"n{number}", pod=found, pair=pair(of=found), skew=5)
     assert groups.drained == {"k8s: cordon: fan": ["n0", "n2", "n4"], "k8s: cordon: disk": ["n1", "n3"]}
     assert groups.featured == {("a", "b"): [f"n{number}" for number in range(5)]}
-    assert len(list(groups.names())) == 5
+    assert len(groups.rows) == 5
 
 
 def test_features_are_written_where_they_differ_in_any_order() -> None:

@@ -64,7 +64,7 @@ def test_nothing_that_could_run_a_job_is_ever_cleared(base: NodeBase, flags: set
     if clearance(node, held=False) is not None:
         assert node.state.base in {NodeBase.IDLE, NodeBase.DOWN}
         assert NodeFlag.COMPLETING not in node.state
-        assert node.state.draining or node.state.base is NodeBase.DOWN
+        assert node.state.out_of_service or node.state.base is NodeBase.DOWN
 
 
 # What speaks against a deletion

@@ -48,7 +48,7 @@ done
 """
 # Slurm drains a node whose epilog fails or whose steps do not die, but on one that is drained already this does nothing:
 # the reason stays. If it is ours, an uncordon would bring a sick node back. So what is wrong is said, over ours but not
-# over a person's. The environment of these programs is nearly empty.
+# over a person's, and never over FAIL, which a drain would take off. The environment of these programs is nearly empty.
 _SICK: Final = """\
 #!/bin/bash
 # Drain this node because something is wrong with it: sick REASON.
@@ -56,7 +56,7 @@ export PATH=/usr/sbin:/usr/bin:/sbin:/bin
 node=${SLURMD_NODENAME:-$(hostname)}
 state=$(scontrol show node "$node" --oneliner | grep -o ' State=[^ ]*')
 told=$(sinfo --noheader --nodes="$node" --format=%E | head -n 1)
-[[ $state != *DRAIN* || $told == k8s:* ]] || exit 0
+[[ $state != *FAIL* && ($state != *DRAIN* || $told == k8s:*) ]] || exit 0
 scontrol update nodename="$node" state=drain reason="$*"
 """
 _UNKILLABLE: Final = f"""\
@@ -71,13 +71,13 @@ _TASK_PROLOG: Final = f"""\
 """
 # A Pod that is told to go takes its jobs along. Said at once, they are queued again at once, and not when slurmctld has
 # waited for answers in vain. A slurmd that comes back registers, and brings the node back by itself. The reason of a
-# drain is left as it is: it may be a person's, and under another name it would be lifted one day.
+# drain, or of FAIL, is left as it is: it may be a person's, and under another name it would be lifted one day.
 _LEAVE: Final = f"""\
 #!/bin/bash
 # Tell Slurm that this node is about to be gone.
 state=$(scontrol show node "${POD_NAME}" --oneliner | grep -o ' State=[^ ]*') || exit 1
 reason='k8s: pod terminated'
-if [[ $state == *DRAIN* ]]; then
+if [[ $state == *DRAIN* || $state == *FAIL* ]]; then
     told=$(sinfo --noheader --nodes="${POD_NAME}" --format=%E | head -n 1)
     reason=${{told:-$reason}}
 fi

@@ -23,6 +23,8 @@ typedef struct { const char *names; uint32_t state;
 	const char *topology; ...; } sunk_change;
 int sunk_update_nodes(const sunk_change *);
 int sunk_create_nodes(const sunk_change *);
+typedef struct { const char *reason; uint32_t state; uint32_t flags; int64_t reason_time; ...; } sunk_expected;
+int sunk_update_if(const sunk_change *, const sunk_expected *, sunk_buffer *);
 int sunk_delete_nodes(const sunk_change *);
 int sunk_reconfigure(void);
 
