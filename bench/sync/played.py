@@ -12,6 +12,7 @@ from typing import Any, Final
 from bench.nodesets import stage as nodesets
 from bench.slurm.ground import Program
 from bench.sync.stage import WITNESS, Stage
+from sunk.local import images
 from sunk.local.fakekubelet import Settings
 from sunk.local.progress import step
 from sunk.local.slurm import Slurm, many_nodes
@@ -39,12 +40,12 @@ class Played(Stage, frozen=True):
 
 
 @asynccontextmanager
-async def staged(count: int) -> AsyncIterator[Played]:
+async def staged(count: int, *, version: str = images.DEFAULT) -> AsyncIterator[Played]:
     """Start everything for so many nodes, and wait until all is calm."""
     async with AsyncExitStack() as stack:
         with step(f"Start Kubernetes and Slurm with {count} nodes"):
             server = await stack.enter_async_context(nodesets.staged(count, binds=True))
-            slurm = stack.enter_context(many_nodes(_members(server.settings)))
+            slurm = stack.enter_context(many_nodes(_members(server.settings), version=version))
         await nodesets.made_namespace(server, NAMESPACE)
         with step(f"Join {count} nodes"):
             await _started(slurm, OPERATOR, server, "--namespaces", NAMESPACE, "--lease-namespace", NAMESPACE)

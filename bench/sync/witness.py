@@ -36,6 +36,13 @@ class Seen(Struct, frozen=True):
     reasons: tuple[str, ...]
 
 
+class State(Struct, frozen=True):
+    """What Slurm says of a node."""
+
+    draining: bool
+    reason: str
+
+
 def until(wire: Wire, *, names: Collection[str], draining: bool, pause: float) -> Seen:
     """Look until all of these nodes are drained, or none of them is."""
     found = _look(wire, set(names), lambda row: _drains(row) is draining, pause=pause)
@@ -55,6 +62,17 @@ def drain(wire: Wire, *, name: str, reason: str) -> float:
     began = time.monotonic()
     wire.update_nodes(Change(names=name, state=NodeFlag.DRAIN.value, reason=reason))
     return began
+
+
+def drain_at(wire: Wire, *, name: str, reason: str, at: float) -> float:
+    """Drain a node at that moment."""
+    time.sleep(max(at - time.monotonic(), 0.0))
+    return drain(wire, name=name, reason=reason)
+
+
+def state(wire: Wire, *, name: str) -> State:
+    row = next(row for row in wire.table("nodes", 0).rows if row.name == name)
+    return State(_drains(row), row.reason)
 
 
 def undrain(wire: Wire, *, names: str) -> None:
@@ -100,7 +118,7 @@ def _drains(row: Node) -> bool:
 
 
 WHAT: dict[str, Callable[..., Any]] = {
-    each.__name__: each for each in (until, bare, drain, undrain, requests, marked, writes)
+    each.__name__: each for each in (until, bare, drain, drain_at, state, undrain, requests, marked, writes)
 }
 
 

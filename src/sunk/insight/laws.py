@@ -35,6 +35,13 @@ BRIEF: Final = 2.0
 LONG: Final = 300.0
 YOUNG: Final = timedelta(seconds=10)
 """A Pod may be so old when Slurm's record of the one before it is seen to be gone."""
+SUDDEN: Final = 3.0
+"""A drain of ours that takes the place of somebody else's so soon after its cause did not wait for that to be lifted."""
+VERIFY: Final = "verify-undrain"
+LOST: Final = "Not responding"
+"""What Slurm writes by itself."""
+_OUT: Final = NodeFlag.DRAIN | NodeFlag.FAIL
+_REBOOT: Final = NodeFlag.REBOOT_REQUESTED | NodeFlag.REBOOT_ISSUED
 _CARRIED: Final = (names.SLURM_DRAIN, names.SLURM_RUNNING, names.SLURM_NOT_RESPONDING)
 _ON_NODES: Final = (*_CARRIED, names.SLURM_CORDON)
 _LABELS: Final = (names.NODESET, names.NAMESPACE, names.CLUSTER, names.POD)
@@ -76,6 +83,8 @@ class Sides(Struct, frozen=True):
     """Whose Slurm the rows are of."""
     owed: Mapping[str, str] = {}
     """By Node: the drain of a person that was kept for it when its object was deleted, and not seen in Slurm since."""
+    lifted: Mapping[str, str] = {}
+    """Nodes in service with somebody's reason for a drain that was never seen on them, and was on with ours before."""
 
 
 def faults(sides: Sides) -> Iterator[Fault]:
@@ -157,7 +166,10 @@ def _row(sides: Sides, row: Row) -> Iterator[Fault]:
             yield Fault(3, "left record", about, "is marked as ours and is in no NodeSlice", grace=LONG)
         return
     causes = [*_causes(sides, held[0].entry)]
-    if row.state.draining and row.reason.startswith(OURS) and not causes and _can_be_lifted(row):
+    if text := sides.lifted.get(row.name):
+        words = f"is in service though somebody drained it, «{text}», when a drain of ours was lifted"
+        yield Fault(0, "lifted drain", about, words, grace=MOMENT)
+    if row.state.draining and _is_ours(row) and not causes and _can_be_lifted(row):
         yield Fault(
             2,
             "drain without cause",
@@ -165,7 +177,7 @@ def _row(sides: Sides, row: Row) -> Iterator[Fault]:
             f"is drained with «{row.reason}», for which there is no cause",
             grace=MOMENT,
         )
-    if causes and not row.state.draining and _can_work(row):
+    if causes and not _is_out(row) and _can_work(row):
         yield Fault(2, "cause without drain", about, f"takes jobs though {' and '.join(causes)}", grace=WAVE + MOMENT)
     yield from _new(sides, row, causes)
     yield from _owed(sides, row, held[0].entry)
@@ -178,7 +190,7 @@ def _new(sides: Sides, row: Row, causes: list[str]) -> Iterator[Fault]:
     if row.state.draining and row.reason == NEW and jobs:
         yield Fault(2, "job on new record", about, f"runs job {jobs} though nobody has looked at its record yet")
     pod = sides.pods.get(row.name)
-    if row.state.draining or "k8s" in extra.read(row.extra) or pod is None or not _can_work(row):
+    if _is_out(row) or "k8s" in extra.read(row.extra) or pod is None or not _can_work(row):
         return
     kept = pod.metadata.annotations.get(names.KEPT_DRAIN, "")
     whys = [f"a person had drained it before it left: {kept[:100]}"] * bool(kept)
@@ -190,19 +202,28 @@ def _new(sides: Sides, row: Row, causes: list[str]) -> Iterator[Fault]:
 def _owed(sides: Sides, row: Row, entry: Entry) -> Iterator[Fault]:
     """A person's drain is there again when the machine is."""
     said = sides.owed.get(entry.node)
-    if said is not None and entry.state == "joined" and not row.state.draining and _can_work(row):
+    if said is not None and entry.state == "joined" and not _is_out(row) and _can_work(row):
         text = f"takes jobs though a person had drained its machine before Node {entry.node} was deleted: {said}"
         yield Fault(0, "lost drain", f"Slurm node {row.name}", text, grace=MOMENT)
 
 
 def foreign(row: Row) -> bool:
     """Whether somebody else has taken it out of service."""
-    out = row.state.draining or NodeFlag.FAIL in row.state
-    return out and not row.reason.startswith(OURS)
+    return _is_out(row) and not _is_ours(row)
+
+
+def _is_out(row: Row) -> bool:
+    """It takes no new jobs because somebody said so. FAIL does that as a drain does, by a flag of its own."""
+    return bool(row.state.flags & _OUT)
+
+
+def _is_ours(row: Row) -> bool:
+    return row.reason.startswith(OURS) and NodeFlag.FAIL not in row.state
 
 
 def _can_be_lifted(row: Row) -> bool:
-    return row.state.registered and row.state.base is not NodeBase.DOWN
+    """A node that Slurm is to reboot stays drained until that is over."""
+    return row.state.registered and row.state.base is not NodeBase.DOWN and not row.state.flags & _REBOOT
 
 
 def _can_work(row: Row) -> bool:
@@ -227,13 +248,19 @@ def _causes(sides: Sides, entry: Entry) -> Iterator[str]:
         yield "its Node is cordoned"
 
 
+def causes_of(pod: Pod) -> frozenset[str]:
+    """What a Pod itself says that is a cause for a drain."""
+    marks = {name for name in (names.CORDON, names.PENDING_DELETION) if name in pod.metadata.annotations}
+    return frozenset(marks | ({"ending"} if terminating(pod) else set()) | (set() if ready(pod) else {"not ready"}))
+
+
 def _told(sides: Sides, row: Row) -> Iterator[Fault]:
     """What Slurm says, the Pod says too."""
     pod = sides.pods.get(row.name)
     if pod is None or terminating(pod):
         return
     busy = row.state.busy or bool(sides.jobs.get(row.name))
-    for kind, is_so in ((names.SLURM_DRAIN, row.state.draining), (names.SLURM_RUNNING, busy)):
+    for kind, is_so in ((names.SLURM_DRAIN, _is_out(row)), (names.SLURM_RUNNING, busy)):
         told = condition(pod.status.conditions, kind)
         if told is None or told.status != str(is_so):
             found = told.status if told else "nothing"
@@ -242,6 +269,33 @@ def _told(sides: Sides, row: Row) -> Iterator[Fault]:
 
 
 # Acts
+
+
+def replaced_drain(sides: Sides, before: Row, after: Row, *, young: float | None) -> Iterator[Fault]:
+    """Judge that a drain of ours stands where somebody else's stood. `young` is how old its newest cause is, in seconds.
+
+    Who lifts a drain under which a cause of ours has held for long gets ours at once, and the moment between is not seen.
+    """
+    if not _is_out(before) or _is_ours(before) or before.reason in {"", LOST}:
+        return
+    pod = sides.pods.get(after.name)
+    asked = pod is not None and names.ORDER in pod.metadata.annotations
+    if not (_is_out(after) and _is_ours(after)) or asked or VERIFY in before.reason or young is None or young > SUDDEN:
+        return
+    word = "FAIL" if NodeFlag.FAIL in before.state else "drain"
+    text = f"is drained with «{after.reason}», which has overwritten somebody's {word} «{before.reason}»"
+    yield Fault(0, "replaced drain", f"Slurm node {after.name}", text)
+
+
+def lifted_drain(before: Row, after: Row) -> str:
+    """The reason that somebody gave for a drain which was lifted together with ours; empty if there is no sign of one.
+
+    Slurm 24.11 leaves the text. A person who drains a node and takes that back does not do it between two reads.
+    """
+    if not (_is_out(before) and _is_ours(before)) or _is_out(after) or after.state.base is NodeBase.DOWN:
+        return ""
+    foreign = not after.reason.startswith(OURS) and after.reason not in {"", LOST}
+    return after.reason if foreign and after.reason_time >= before.reason_time else ""
 
 
 def deleted_pod(sides: Sides, before: Pod, after: Pod | None) -> Iterator[Fault]:

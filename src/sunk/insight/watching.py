@@ -84,6 +84,9 @@ class Watching:
         """Not asked yet, if it is None."""
         self._lasting = Lasting(patience=patience)
         self._acts: list[Breach] = []
+        self._caused: dict[str, float] = {}
+        """When a Pod last gave a new cause for a drain."""
+        self._lifted: dict[str, str] = {}
         self._suspicions: list[Suspicion] = []
         self._owed: dict[str, str] = {}
         """Drains of people that were kept on Nodes when these were deleted."""
@@ -132,6 +135,7 @@ class Watching:
             jobs=holding(self._mirror.jobs.all()) if self._mirror and known else {},
             cluster=self._cluster,
             owed=self._owed,
+            lifted=self._lifted,
         )
 
     @asynccontextmanager
@@ -164,6 +168,8 @@ class Watching:
 
     def _pod(self, _: Key, before: Pod | None, after: Pod | None) -> None:
         # Both sides are put together only for what is judged: Pods change all the time, and go seldom.
+        if before is not None and after is not None and laws.causes_of(after) > laws.causes_of(before):
+            self._caused[after.metadata.name] = _now()
         if before is None or (after is not None and not terminating(after)):
             return
         found = tuple(laws.deleted_pod(self.sides(), before, after))
@@ -198,6 +204,25 @@ class Watching:
             self._settle(name, seen=after is not None)
         if before is not None and after is None:
             self._acts += map(Breach, laws.deleted_row(self.sides(), before, now=datetime.now(UTC)))
+        if (
+            before is not None
+            and after is not None
+            and (before.state_bits, before.reason)
+            != (
+                after.state_bits,
+                after.reason,
+            )
+        ):
+            self._judge_drain(before, after)
+
+    def _judge_drain(self, before: Row, after: Row) -> None:
+        caused = self._caused.get(after.name)
+        young = None if caused is None else _now() - caused
+        self._acts += map(Breach, laws.replaced_drain(self.sides(), before, after, young=young))
+        if text := laws.lifted_drain(before, after):
+            self._lifted[after.name] = text
+        elif self._lifted.get(after.name) != after.reason or after.state.out_of_service:
+            self._lifted.pop(after.name, None)
 
     def _settle(self, name: str, *, seen: bool) -> None:
         """Hear that somebody's drain is on, or was lifted. One that went with its record is still owed."""

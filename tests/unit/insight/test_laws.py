@@ -77,6 +77,10 @@ def sides(
     )
 
 
+def out(reason: str, *flags: NodeFlag, **more: Any) -> Row:
+    return row(flags=NodeFlag(sum(flag.value for flag in flags or (NodeFlag.DRAIN,))), reason=reason, **more)
+
+
 def row(base: NodeBase = NodeBase.IDLE, flags: NodeFlag = NO_FLAGS, **more: Any) -> Row:
     return replace(blank(Row), name="gpu-1", state_bits=base | flags.value, **more)
 
@@ -259,3 +263,56 @@ def test_with_patience_a_fault_may_last_longer() -> None:
     assert [*lasting.look(found, now=0)] == []
     assert [*lasting.look(found, now=39)] == []
     assert len([*lasting.look(found, now=40)]) == 1
+
+
+# What people said
+
+
+def test_fail_is_a_drain_for_the_pod_and_keeps_a_node_from_jobs_whatever_the_cause() -> None:
+    cordoned = marked(cordon="disk")
+    assert not topics(sides(pod({DRAIN: "True"}, **cordoned), node({DRAIN: "True"}), out("bob: fan", NodeFlag.FAIL)))
+    told = topics(sides(pod(**cordoned), row=out("bob: fan", NodeFlag.FAIL)))
+    assert told == ["SlurmDrain of Pod"]
+
+
+def test_a_drain_that_waits_for_a_reboot_is_no_drain_without_a_cause() -> None:
+    waiting = out("k8s: cordon", NodeFlag.DRAIN, NodeFlag.REBOOT_REQUESTED)
+    assert not topics(sides(pod({DRAIN: "True"}), node({DRAIN: "True"}), waiting))
+    lasts = topics(sides(pod({DRAIN: "True"}), node({DRAIN: "True"}), out("k8s: cordon")))
+    assert lasts == ["drain without cause"]
+
+
+@pytest.mark.parametrize("flag", [NodeFlag.DRAIN, NodeFlag.FAIL])
+def test_somebodys_drain_under_ours_right_after_a_new_cause_is_a_breach(flag: NodeFlag) -> None:
+    before, after = out("bob: fan", flag), out("k8s: cordon: disk")
+    broken = [*laws.replaced_drain(sides(pod()), before, after, young=0.2)]
+    assert [(fault.law, fault.topic) for fault in broken] == [(0, "replaced drain")]
+    assert "bob: fan" in broken[0].text
+
+
+@pytest.mark.parametrize(
+    ("before", "young", "asked"),
+    [
+        (out("bob: fan"), 60.0, False),  # somebody lifted it, and the cause holds
+        (out("bob: fan"), None, False),
+        (out("bob: fan"), 0.2, True),  # by `sunk undrain`
+        (out("NHC: verify-undrain"), 0.2, False),
+        (out("k8s: pod not ready"), 0.2, False),
+        (row(reason="bob: fan"), 0.2, False),  # left over
+    ],
+)
+def test_ours_in_the_place_of_one_that_was_lifted_is_none(before: Row, young: float | None, asked: bool) -> None:  # noqa: FBT001
+    notes = marked(order="{}") if asked else {}
+    assert not [*laws.replaced_drain(sides(pod(**notes)), before, out("k8s: cordon: disk"), young=young)]
+
+
+def test_a_text_of_somebody_on_a_node_from_which_our_drain_was_lifted_tells_of_a_lost_drain() -> None:
+    ours = out("k8s: cordon", reason_time=5)
+    assert laws.lifted_drain(ours, row(reason="bob: fan", reason_time=6)) == "bob: fan"
+    assert not laws.lifted_drain(ours, row(reason="k8s: cordon", reason_time=5))
+    assert not laws.lifted_drain(ours, row(reason="Not responding", reason_time=6))
+    assert not laws.lifted_drain(ours, row())
+    assert not laws.lifted_drain(ours, out("bob: fan", reason_time=6))
+    assert not laws.lifted_drain(out("bob: fan"), row(reason="bob: fan"))
+    lost = topics(sides(pod(), row=row(reason="bob: fan"), lifted={"gpu-1": "bob: fan"}))
+    assert lost == ["lifted drain"]
