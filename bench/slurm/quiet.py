@@ -90,6 +90,24 @@ async def follow(library: Library, *, seconds: float, period: float, whole: floa
     )
 
 
+async def bare(library: Library, *, seconds: float, period: float) -> float:
+    """The calls of a read at that pace, nothing of ours around them: nodes and jobs, and in one of four the others."""
+    taken: list[float] = []
+    wire, turn, end = library.wire, 0, time.monotonic() + seconds
+    since = {name: wire.table(name, 0).updated for name in TABLES}
+    time.sleep(1.1)  # noqa: ASYNC251 - the loop has nothing else to do
+    while time.monotonic() < end:
+        time.sleep(period)  # noqa: ASYNC251 - as above
+        asked = TABLES if turn % 4 == 0 else TABLES[:2]
+        began = time.perf_counter()
+        changed = [name for name in asked if wire.table(name, since[name]) is not None]
+        if not changed:
+            taken.append(time.perf_counter() - began)
+        since |= {name: wire.table(name, 0).updated for name in changed}
+        turn += 1
+    return median(taken)
+
+
 async def one_after_another(library: Library, *, times: int, period: float) -> Unchanged:
     """Ask again and again, without a pause, for what did not change; and then for the nodes alone at a steady period."""
     everything: list[float] = []

@@ -37,6 +37,7 @@ WHAT: dict[str, Callable[..., Coroutine[Any, Any, Any]]] = {
     "nodes": nodes,
     "jobs": jobs,
     "quiet": quiet.follow,
+    "bare": quiet.bare,
     "unchanged": quiet.one_after_another,
     "drain": quiet.drain,
     "submit": submits.timed,

@@ -29,7 +29,7 @@ WORDS: Final = {
 }
 """The text of each cause except the cordon, strongest first; the cordon is the weakest."""
 NOT_RESPONDING: Final = "Not responding"
-"""What Slurm itself writes at a node that is lost. It is the one reason that Slurm replaces by any other."""
+"""What Slurm itself writes at a node that is lost, and what most of its own drains write over where they find it."""
 REBOOT_ISSUED: Final = " : reboot issued"
 """What Slurm adds to the reason of a node that it reboots."""
 NEW: Final = f"{PREFIX} {WORDS['new']}"

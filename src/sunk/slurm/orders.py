@@ -74,7 +74,7 @@ class Orders:
         return replace(found, unknown=_sorted(missing, found.unknown), refused=_sorted(refused))
 
     async def forget_reason(self, names: Collection[str], *, seen: Mapping[str, Node]) -> Outcome:
-        """Replace a reason that is left on nodes in service by the one that Slurm replaces by any other."""
+        """Replace a reason that is left on nodes in service by Slurm's own for none in particular. A blank is ignored."""
         return await self._guarded(names, Change(names="", reason=drains.NOT_RESPONDING), seen=seen)
 
     async def put_back(self, covered: Mapping[str, Covered]) -> Outcome:
