@@ -9,8 +9,10 @@ from msgspec.structs import replace
 from tests.slurm.asking import job, node, until
 
 from sunk.local.slurm.remote import Remote
+from sunk.slurm import guarded
 from sunk.slurm.description import Description
 from sunk.slurm.errors import InvalidState, NotBatch, SlurmError, Transition
+from sunk.slurm.guarded import Covered
 from sunk.slurm.jobs import Jobs
 from sunk.slurm.library import Library
 from sunk.slurm.orders import Orders
@@ -202,3 +204,70 @@ async def test_reconfigure_keeps_nodes_and_drains(library: Library, orders: Orde
 
     await until(back)
     await orders.undrain(["n1"])
+
+
+# For nodes as they were seen
+
+
+async def test_an_order_for_a_node_that_is_another_by_now_is_not_sent(library: Library, orders: Orders) -> None:
+    await orders.drain(["n1"], reason="k8s: cordon")
+    seen = {"n1": await node(library, "n1")}
+    await orders.drain(["n1"], reason="bob: fan")
+    for outcome in (await orders.undrain(["n1"], seen=seen), await orders.drain(["n1"], reason="k8s: x", seen=seen)):
+        assert (outcome.done, outcome.changed) == ((), ("n1",))
+    assert (await node(library, "n1")).reason == "bob: fan"
+    now = {"n1": await node(library, "n1")}
+    assert (await orders.undrain(["n1"], seen=now)).done == ("n1",)
+    assert not (await node(library, "n1")).state.draining
+
+
+async def test_an_order_for_many_is_not_sent_to_who_is_another_by_now(
+    library: Library, orders: Orders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guarded, "FEW", 0)
+    await orders.drain(["n1", "n2"], reason="k8s: cordon")
+    seen = {name: await node(library, name) for name in ("n1", "n2")}
+    await orders.drain(["n1"], reason="bob: fan")
+    outcome = await orders.undrain(["n1", "n2"], seen=seen)
+    assert (outcome.done, outcome.changed, outcome.covered) == (("n2",), ("n1",), {})
+    assert (await node(library, "n1")).reason == "bob: fan"
+
+
+async def test_a_node_that_is_gone_is_unknown(library: Library, orders: Orders) -> None:
+    ghost = replace(await node(library, "n1"), name="ghost")
+    outcome = await orders.drain(["ghost"], reason="k8s: test", seen={"ghost": ghost})
+    assert (outcome.done, outcome.unknown) == ((), ("ghost",))
+
+
+@pytest.mark.parametrize("flag", [NodeFlag.DRAIN, NodeFlag.FAIL])
+async def test_what_was_lifted_can_be_put_back_as_it_was(library: Library, orders: Orders, flag: NodeFlag) -> None:
+    now = await node(library, "n1")
+    lost = replace(now, state_bits=now.state_bits | flag.value, reason="bob: fan")
+    assert (await orders.put_back({"n1": Covered(row=lost, now=now)})).done == ("n1",)
+    found = await node(library, "n1")
+    assert flag in found.state
+    assert found.reason == "bob: fan"
+    assert (await orders.undrain(["n1"])).done == ("n1",)
+    assert not (await node(library, "n1")).state.out_of_service
+
+
+async def test_fail_and_drain_take_each_others_place_and_an_undrain_takes_both(
+    library: Library, orders: Orders, cluster: Remote
+) -> None:
+    """What the rule for FAIL rests on."""
+    cluster.run("scontrol", "update", "nodename=n1", "state=fail", "reason=bob: fan", on="controller")
+    found = await node(library, "n1")
+    assert found.state.failing
+    assert not found.state.draining
+    assert found.state.drained
+    await orders.drain(["n1"], reason="k8s: test")
+    assert not (await node(library, "n1")).state.failing
+
+
+async def test_our_text_is_taken_off_a_node_in_service(library: Library, orders: Orders) -> None:
+    await orders.drain(["n1"], reason="k8s: cordon")
+    await orders.undrain(["n1"])
+    seen = {"n1": await node(library, "n1")}
+    if seen["n1"].reason:  # 26.05 has taken it off by itself
+        assert (await orders.forget_reason(["n1"], seen=seen)).done == ("n1",)
+    assert not (await node(library, "n1")).reason.startswith("k8s:")

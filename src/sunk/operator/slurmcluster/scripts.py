@@ -100,7 +100,7 @@ done > {_HANDED_ON}
 
 def objects(cluster: Cluster) -> tuple[dict[str, Any], ...]:
     return (
-        _config_map(cluster, "compute-scripts", _around_jobs()),
+        _config_map(cluster, "compute-scripts", around_jobs()),
         _config_map(cluster, "compute-s6", {key: text for key, _, text in _services(cluster)}),
     )
 
@@ -134,7 +134,8 @@ def _given(cluster: Cluster) -> list[tuple[str, str, str]]:
     return [each for each in both if each[1]]
 
 
-def _around_jobs() -> dict[str, str]:
+def around_jobs() -> dict[str, str]:
+    """The scripts that run around jobs and at the end of a Pod, by name."""
     return {
         "prolog": _IN_ORDER.format(folder=PROLOGS, what="prolog", sick=SICK),
         "epilog": _IN_ORDER.format(folder=EPILOGS, what="epilog", sick=SICK),
