@@ -65,7 +65,7 @@ def covered(seen: Node, between: Iterable[Node | None], after: Node, *, change: 
     lost = [row for row in between if row is not None and _is_others(row, seen=seen, change=change)]
     if lost:
         return Covered(row=lost[-1], now=after)
-    if change.reason is None and not after.state.out_of_service and _is_foreign(after.reason, seen=seen):
+    if change.reason is None and not after.state.out_of_service and _is_foreign(after, seen=seen):
         # Lifted, and the text is left: this is how 24.11 shows it. Whether it was FAIL is not said any more.
         return Covered(row=replace(after, state_bits=after.state_bits | NodeFlag.DRAIN.value), now=after)
     return None
@@ -74,11 +74,14 @@ def covered(seen: Node, between: Iterable[Node | None], after: Node, *, change: 
 def _is_others(row: Node, *, seen: Node, change: Change) -> bool:
     if row.state.failing and not seen.state.failing:
         return True
-    return row.state.draining and row.reason != change.reason and _is_foreign(row.reason, seen=seen)
+    new = not seen.state.out_of_service  # maybe with the very text that an earlier drain has left
+    return row.state.draining and row.reason != change.reason and _is_foreign(row, seen=seen, new=new)
 
 
-def _is_foreign(reason: str, *, seen: Node) -> bool:
-    return reason not in {"", seen.reason} and not drains.is_ours(reason)
+def _is_foreign(row: Node, *, seen: Node, new: bool = False) -> bool:
+    if not row.reason or drains.is_ours(row.reason):
+        return False
+    return new or (row.reason, row.reason_time) != (seen.reason, seen.reason_time)
 
 
 async def one_by_one(library: Library, rows: Collection[Node], change: Change) -> Told:

@@ -150,6 +150,9 @@ class Downward:
         try:
             self._tell_of_waves()
             groups = await self._look(found)
+            if groups.asked:  # a person is answered by what is so now, and may wait for a read
+                await self._ground.mirror.read_after()
+                groups = await self._look(found)
             failed = await self._tell(groups) if groups else {}
         except Exception as trouble:  # noqa: BLE001 - whatever it is, the next change must still be looked at
             failed = dict.fromkeys(found, trouble)

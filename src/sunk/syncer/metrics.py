@@ -75,6 +75,9 @@ DOWNWARD: Final[tuple[Family[DownwardStatistics], ...]] = (
     Family("rounds", "Rounds of orders", lambda one: one.counts.rounds),
     Family("orders", "Orders sent to Slurm in them, each for any number of nodes", lambda one: one.counts.calls),
     Family("orders_failed", "Those that Slurm did not carry out", lambda one: one.counts.failed),
+    Family(
+        "nodes_restored", "Drains of others put back after an order took them away", lambda one: one.counts.restored
+    ),
     Family("nodes_drained", "Nodes drained because of Kubernetes", lambda one: one.counts.drained),
     Family("nodes_undrained", "Nodes undrained because their cause is gone", lambda one: one.counts.undrained),
     Family("nodes_featured", "Nodes whose features were written", lambda one: one.counts.featured),

@@ -53,14 +53,17 @@ static int sunk_is_expected(const node_info_t *r, const sunk_expected *e)
 	    && r->reason_time == e->reason_time && sunk_is_text(r->reason, e->reason);
 }
 
-/* Whether a row shows what neither was expected nor comes from the change itself. */
+/* Whether a row shows what neither was expected nor comes from the change itself. Somebody may drain with the very text
+ * that an earlier drain has left.
+ */
 static int sunk_is_others(const node_info_t *r, const sunk_watch *w)
 {
+	const sunk_expected *e = w->expected;
 	uint32_t ours = w->change->state == NO_VAL ? 0 : w->change->state;
-	uint32_t added = r->node_state & w->expected->flags & ~(w->expected->state | ours);
-	int texts = sunk_is_text(r->reason, NULL) || sunk_is_text(r->reason, w->expected->reason)
-		 || (w->change->reason && sunk_is_text(r->reason, w->change->reason));
-	return added || !texts;
+	uint32_t added = r->node_state & e->flags & ~e->state;
+	int from_us = w->change->reason && sunk_is_text(r->reason, w->change->reason);
+	int as_it_was = !added && r->reason_time == e->reason_time && sunk_is_text(r->reason, e->reason);
+	return (added & ~ours) || !(from_us || as_it_was || sunk_is_text(r->reason, NULL));
 }
 
 static void *sunk_watch_node(void *of)
