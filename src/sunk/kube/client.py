@@ -19,6 +19,7 @@ from yarl import URL
 
 from sunk.kube import wire
 from sunk.kube.access import Access
+from sunk.kube.clock import ServerClock
 from sunk.kube.credentials import AccessError
 from sunk.kube.errors import ApiError, Gone, Unreachable, Unreadable, refusal
 from sunk.kube.exchange import Exchange, Observer, unobserved
@@ -115,6 +116,7 @@ class Client:
         self._retry = retry
         self._observe = observe
         self._sockets = Sockets()
+        self.clock: Final = ServerClock()
         # Proxies are left alone (trust_env is off), and cookies have no business here.
         session = partial(
             aiohttp.ClientSession,
@@ -280,6 +282,7 @@ class Client:
         try:
             async with self._exchange(method, path, query, watch=watch, **options) as reply:
                 heard = True
+                self.clock.hear(reply.headers.get("Date", ""), sent=began, got=clock())
                 self._observe(Exchange(method, path, reply.status, clock() - began, watch=watch))
                 yield reply
         except ApiError as refused:

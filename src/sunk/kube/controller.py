@@ -123,9 +123,12 @@ class Controller(Generic[K]):
         self._effort = effort
         self._queue: Queue[K] = Queue(back_off=effort.back_off)
         self._succeeded = self._retried = self._late = self._terminal = 0
+        self.began: float = 0.0
+        """When the present run began, by the loop's clock: what was decided before was not seen by it."""
 
     async def run(self) -> None:
         """Work for ever. Cancelling this cancels reconciles in hand."""
+        self.began = asyncio.get_running_loop().time()
         with ExitStack() as subscriptions:
             known = [(source, source.store.all()) for source in self._sources]
             for source in self._sources:

@@ -24,6 +24,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
+from sunk.kube.clock import ServerClock
 from sunk.kube.controller import ControllerStatistics
 from sunk.kube.events import RecorderStatistics
 from sunk.kube.exchange import Exchange
@@ -112,7 +113,11 @@ LIMIT: Final[Table[LimitStatistics]] = (
     Family("limit_waited_seconds", "Sum of all delays by the rate limit", lambda one: one.waited),
 )
 
-TABLES: Final[tuple[Table[Any], ...]] = (QUEUE, CONTROLLER, WATCH, STORE, LEASE, EVENTS, LIMIT)
+CLOCK: Final[Table[ServerClock]] = (
+    Family("clock_ahead_seconds", "The API server's clock, ahead of ours", lambda one: one.ahead or 0.0, "gauge"),
+)
+
+TABLES: Final[tuple[Table[Any], ...]] = (QUEUE, CONTROLLER, WATCH, STORE, LEASE, EVENTS, LIMIT, CLOCK)
 
 
 class Metrics(Collector):

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from sunk.kube.core import ContainerStatus, Pod
-from sunk.model import names
+from sunk.model import clearance, names
 
 NODE: Final = f"{names.GROUP}/node"
 """Annotation: the Node that a Pod was made for, readable also before it is bound."""
@@ -41,8 +41,16 @@ def _holds(pod: Pod, kind: str) -> bool:
 
 
 def may_hold_job(pod: Pod) -> bool:
-    """Slurm sends jobs as soon as slurmd has registered, which no condition of the Pod tells: its start decides."""
-    if finished(pod) or not pod.spec.node_name:
+    """Slurm sends jobs as soon as slurmd has registered, and the kubelet says a second later, or much later, that it runs.
+
+    So only Slurm knows that a Pod on a Node never ran; what the kubelet has not said yet proves nothing.
+    """
+    return bool(pod.spec.node_name) and not finished(pod)
+
+
+def has_run(pod: Pod) -> bool:
+    """Its slurmd has started, by the kubelet's word."""
+    if not may_hold_job(pod):
         return False
     return any(one.name == names.SLURMD and _has_started(one) for one in pod.status.container_statuses)
 
@@ -58,8 +66,15 @@ def pending_deletion(pod: Pod) -> str | None:
 
 
 def cleared(pod: Pod) -> bool:
-    """The syncer has seen it drained and idle, by a read made for that."""
+    """The syncer has seen it drained and idle, by a read made for that; it may have been a while ago."""
     return bool(pod.metadata.annotations.get(names.CLEAR_TO_DELETE)) and pending_deletion(pod) is not None
+
+
+def outlived(pod: Pod, *, now: datetime, since: datetime) -> str:
+    """Why the clearance of a Pod does not hold for one who leads since then; empty if it does, or if there is none."""
+    return (
+        clearance.fault(pod.metadata.annotations[names.CLEAR_TO_DELETE], now=now, since=since) if cleared(pod) else ""
+    )
 
 
 def revision(pod: Pod) -> str:

@@ -31,7 +31,7 @@ from sunk.kube.exchange import Exchange
 from sunk.kube.health import Health, Watchdog, served
 from sunk.kube.lease import Lease, identity
 from sunk.kube.limits import Bucket
-from sunk.kube.metrics import CONTROLLER, EVENTS, LEASE, LIMIT, QUEUE, STORE, WATCH, Metrics
+from sunk.kube.metrics import CLOCK, CONTROLLER, EVENTS, LEASE, LIMIT, QUEUE, STORE, WATCH, Metrics
 from sunk.kube.resource import Key
 from sunk.kube.retry import Retry
 from sunk.kube.store import Store
@@ -144,6 +144,7 @@ class Service:
         self._reign.rule([*controllers, *(work for part in parts for work in part.work)])
         metrics = self._metrics
         metrics.add(LIMIT, self._order.name, self._limit.statistics)
+        metrics.add(CLOCK, self._order.name, lambda: self._client.clock)
         metrics.add(EVENTS, self._order.name, self._recorder.statistics)
         metrics.add(LEASE, self._order.name, self._reign.lease.statistics)
         for controller in controllers:

@@ -137,6 +137,11 @@ class Mirror:
         return _now() - self._begun if isinstance(self.state, Known) else float("inf")
 
     @property
+    def clock(self) -> int:
+        """Slurmctld's own time in the read that `age` speaks of, in whole seconds; 0 before the first."""
+        return self._clock
+
+    @property
     def suspicions(self) -> tuple[Suspicion, ...]:
         """What of the last reads is hard to believe; empty if all is well."""
         each = (watch.suspicion for watch in (self._lost_nodes, self._lost_jobs, self._job_numbers))

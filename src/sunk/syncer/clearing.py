@@ -5,6 +5,10 @@ question and is whole: one made earlier may have missed a resume and the job tha
 drain that it stands on. If that drain is another one by now, or anything else of it is no longer so, the clearance is
 taken back; it and the deletion both carry the version of the Pod that they saw, so only one of them can succeed.
 
+It also bears the date of that read, since we may die and take nothing back any more (`sunk.model.clearance`). One that
+got too old is taken off by the NodeSet controller, which is how it asks for another; so nothing is written while
+nobody is there to act upon it.
+
 A node that Slurm does not know has no job. But a slurmd that has just begun may register at any moment, and be given one
 at once; so that has to be so for a while, and it is not believed at all while most of the Pods are unknown to Slurm.
 """
@@ -12,13 +16,14 @@ at once; so that has to be so for a while, and it is not believed at all while m
 import asyncio
 import logging
 from contextlib import suppress
+from datetime import datetime, timedelta
 from typing import Final
 
 from sunk.kube.controller import Controller, Effort, Requeue, Source
 from sunk.kube.errors import NotFound
 from sunk.kube.patch import Merge
 from sunk.kube.resource import Key
-from sunk.model import drains, names
+from sunk.model import clearance as dated, drains, names
 from sunk.model.report import Report
 from sunk.slurm.belief import Known, Stale, State
 from sunk.slurm.records import Node
@@ -142,19 +147,29 @@ class Clearing:
         pod = self._ground.pods.store.get(key)
         return None if pod is None else self._judged(pod)
 
+    def _read_at(self) -> datetime:
+        """When the last read of Slurm began, by the API server's clock."""
+        return self._ground.client.clock.now() - timedelta(seconds=self._ground.mirror.age)
+
     async def _write(self, key: Key, wanted: str | None) -> None:
         pod = self._ground.pods.store.get(key)
         if pod is None or _given(pod) == wanted or not self._ground.may_write():
             return
         at = {"uid": pod.metadata.uid, "resourceVersion": pod.metadata.resource_version}
-        change = Merge({"metadata": at | {"annotations": {names.CLEAR_TO_DELETE: wanted}}})
+        text = None if wanted is None else dated.write(wanted, read=self._read_at())
+        change = Merge({"metadata": at | {"annotations": {names.CLEAR_TO_DELETE: text}}})
         with suppress(NotFound):
             await self._ground.pods.patch(key, change)
         log.info("%s is %s", key, "no longer cleared" if wanted is None else f"cleared to be deleted: {wanted}")
 
 
 def _given(pod: ComputePod) -> str | None:
-    return pod.metadata.annotations.get(names.CLEAR_TO_DELETE)
+    """The drain that its clearance stands on; empty if it cannot be read, which is another than any."""
+    text = pod.metadata.annotations.get(names.CLEAR_TO_DELETE)
+    if text is None:
+        return None
+    found = dated.read(text)
+    return "" if found is None else found.drain
 
 
 def _marked(pod: ComputePod) -> tuple[Key, ...]:

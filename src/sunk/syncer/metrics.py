@@ -12,6 +12,7 @@ from prometheus_client.registry import Collector
 from sunk.slurm.errors import SlurmError, Unreachable
 from sunk.slurm.library import Library
 from sunk.slurm.mirror import MirrorStatistics
+from sunk.syncer.clocks import Clocks
 from sunk.syncer.downward import Downward, DownwardStatistics
 from sunk.syncer.ground import Ground
 
@@ -92,9 +93,10 @@ DOWNWARD: Final[tuple[Family[DownwardStatistics], ...]] = (
 class Collected(Collector):
     """Reads everything at the moment of a scrape, on the loop's thread."""
 
-    def __init__(self, ground: Ground, downward: Downward) -> None:
+    def __init__(self, ground: Ground, downward: Downward, clocks: Clocks) -> None:
         self._ground = ground
         self._downward = downward
+        self._clocks = clocks
 
     def describe(self) -> Iterator[Metric]:
         return iter(())
@@ -107,6 +109,7 @@ class Collected(Collector):
         for table, count in found.rows.items():
             rows.add_metric((table,), count)
         yield rows
+        yield _ahead(self._clocks)
         if isinstance(self._ground.library, Counted):
             yield _calls(self._ground.library)
 
@@ -115,6 +118,17 @@ def _told(table: Iterable[Family[S]], found: S) -> Iterator[Metric]:
     for family in table:
         kind = CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily
         yield kind(f"sunk_syncer_{family.name}", family.help, value=family.read(found))
+
+
+def _ahead(clocks: Clocks) -> Metric:
+    told = GaugeMetricFamily(
+        "sunk_syncer_clock_ahead_seconds", "By how much another clock is ahead of this machine's", labels=("clock",)
+    )
+    found = clocks.apart()
+    for clock, ahead in (("apiserver", found.server), ("slurmctld", found.slurm)):
+        if ahead is not None:
+            told.add_metric((clock,), ahead)
+    return told
 
 
 def _calls(library: Counted) -> Metric:

@@ -20,6 +20,7 @@ from sunk.slurm.mirror import Mirror
 from sunk.slurm.orders import Orders
 from sunk.syncer.accepting import Accepting
 from sunk.syncer.clearing import Clearing
+from sunk.syncer.clocks import Clocks
 from sunk.syncer.completing import Completing
 from sunk.syncer.configuration import Configuration
 from sunk.syncer.downward import Downward
@@ -93,6 +94,7 @@ def _build(ground: Ground) -> Part:
     members, holders = Members(ground.slices.store, cluster=ground.cluster), Holders(ground.mirror.jobs)
     restarts = Bucket(RESTARTS, burst=1)
     sight, accepting, configuration = Sight(ground), Accepting(ground), Configuration(ground)
+    clocks = Clocks(ground)
     downward = Downward(ground, members, want_reconfigure=configuration.want_reconfigure)
     upward, clearing = Upward(ground, holders), Clearing(ground, holders)
     completing = Completing(ground, holders, unkillable=configuration.unkillable, tell=upward.stuck)
@@ -100,7 +102,7 @@ def _build(ground: Ground) -> Part:
     orphans = Orphans(ground, members, holders, deleted=release.deleted)
     strangers = Strangers(ground, members, holders, restarts=restarts)
     reshape = Reshape(ground, members, holders, restarts=restarts)
-    speaking = (sight, configuration, downward, clearing, completing, orphans, strangers, reshape)
+    speaking = (sight, clocks, configuration, downward, clearing, completing, orphans, strangers, reshape)
     reporter = Reporter(ground, [one.report for one in speaking])
     return Part(
         "syncer",
@@ -109,5 +111,5 @@ def _build(ground: Ground) -> Part:
         work=(configuration, downward, completing.work, orphans.work, strangers.work, reporter),
         duties={"mirror of Slurm": ground.mirror.run},
         unready={"slurm": sight.trouble},
-        collectors=(Collected(ground, downward),),
+        collectors=(Collected(ground, downward, clocks),),
     )

@@ -22,7 +22,7 @@ from sunk.kube.patch import Merge, Strategic
 from sunk.kube.resource import Record, Resource
 from sunk.kube.tasks import running
 from sunk.local.fakekubelet import FLEET, FakeKubelet, Settings, Trait
-from sunk.model import names
+from sunk.model import clearance, names
 from sunk.model.nodeset import NODESET
 from sunk.model.nodeslice import Entry
 from sunk.objects.members import NODESETS, NODESLICES, NodeSet, NodeSlice
@@ -305,7 +305,7 @@ class Stage:
 
     async def clear(self, pod: str) -> None:
         """Say that a node is drained and idle."""
-        patch = Merge({"metadata": {"annotations": {names.CLEAR_TO_DELETE: "drained"}}})
+        patch = Merge({"metadata": {"annotations": {names.CLEAR_TO_DELETE: clear_now(self.client)}}})
         await self.client.patch(PODS, pod, patch, namespace=self.namespace)
 
     async def release(self, *freed: str, refused: Iterable[tuple[str, str]] = ()) -> None:
@@ -334,6 +334,7 @@ class Syncer:
 
     def __init__(self, client: Client, namespace: str, *, pause: float) -> None:
         self._pause = pause
+        self._client = client
         self._pods = Collection(client, PODS, Scope(namespace=namespace))
         self._slices = Collection(client, NODESLICES, Scope(namespace=namespace))
         self.answers = True
@@ -352,7 +353,8 @@ class Syncer:
 
     async def _clear(self, pod: Pod) -> None:
         at = {"uid": pod.metadata.uid, "resourceVersion": pod.metadata.resource_version}
-        await self._pods.patch(pod.key, Merge({"metadata": at | {"annotations": {names.CLEAR_TO_DELETE: "drained"}}}))
+        change = {"annotations": {names.CLEAR_TO_DELETE: clear_now(self._client)}}
+        await self._pods.patch(pod.key, Merge({"metadata": at | change}))
 
     async def _free(self, one: NodeSlice) -> None:
         """Release exactly those that are leaving and have no Pod, by a fresh look at the latter."""
@@ -362,6 +364,11 @@ class Syncer:
         if freed != one.status.released:
             at = {"uid": one.metadata.uid, "resourceVersion": one.metadata.resource_version}
             await self._slices.patch(one.key, Merge({"metadata": at, "status": {"released": freed}}), status=True)
+
+
+def clear_now(client: Client) -> str:
+    """A clearance as the syncer would write it at this moment."""
+    return clearance.write("1:drained", read=client.clock.now())
 
 
 def _is_idle(pod: Pod) -> bool:

@@ -9,6 +9,7 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -37,6 +38,7 @@ from sunk.operator.nodeset.controller import by_member, by_owner
 from sunk.operator.nodeset.moulds import Moulds
 from sunk.operator.nodeset.plan import plan
 from sunk.operator.nodeset.slices import shards, spread
+from sunk.operator.nodeset.upkeep import Moment
 from sunk.service.part import Setting
 from sunk.service.scoped import Scoped
 
@@ -252,10 +254,12 @@ class Auditor:
     async def left_to_do(self) -> list[str]:
         """What the pure rules would still do, and what the simple rule misses."""
         found: list[str] = []
+        now = self._stage.client.clock.now()
+        moment = Moment(now, since=now - timedelta(hours=1))
         for one in self._sets.all():
             prepared = await self._moulds.of(one)
             survey = self._census.take(one, prepared.demand)
-            todo = plan(one, survey, revision=prepared.revision, usable=not prepared.problem, lot=500)
+            todo = plan(one, survey, revision=prepared.revision, usable=not prepared.problem, lot=500, moment=moment)
             entries = [member.entry for member in todo.roster.members]
             doing = {
                 "joins": todo.joins,

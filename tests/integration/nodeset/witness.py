@@ -21,7 +21,7 @@ from sunk.local.fakekubelet import FLEET
 from sunk.model import names
 from sunk.model.nodeslice import MOST_ENTRIES, Entry
 from sunk.objects.members import NODESETS, NODESLICES, NodeSet, NodeSlice, owner_uid
-from sunk.objects.standing import cleared, finished, may_hold_job, node_of
+from sunk.objects.standing import cleared, finished, has_run, node_of
 from sunk.operator.nodeset.claims import claim_of
 
 PATIENCE = 120.0
@@ -161,7 +161,7 @@ class Court:
         # A Pod of a Node that is gone is ended by Kubernetes.
         if at.uid in self._by_hand or Key("", pod.spec.node_name) not in self._nodes:
             return
-        if may_hold_job(pod) and not cleared(pod) and not self._forced(owner_uid(pod)):
+        if has_run(pod) and not cleared(pod) and not self._forced(owner_uid(pod)):
             yield f"Pod {at.name} may have held a job, and was deleted without clearance: {at.annotations}"
 
     def _beside(self, pod: Pod) -> Iterator[str]:

@@ -5,7 +5,7 @@ import asyncio
 from tests.integration.syncer.stage import Stage, on_stage
 
 from sunk.kube.patch import Merge
-from sunk.model import names
+from sunk.model import clearance as dated, names
 from sunk.model.nodeslice import NodeSliceStatus
 from sunk.syncer.pods import COMPUTE_PODS, ComputePod
 
@@ -14,7 +14,9 @@ PENDING = "k8s: pending deletion"
 
 
 def clearance(pod: ComputePod) -> str:
-    return pod.metadata.annotations.get(names.CLEAR_TO_DELETE, "")
+    """The drain that it stands on."""
+    found = dated.read(pod.metadata.annotations.get(names.CLEAR_TO_DELETE, ""))
+    return "" if found is None else found.drain
 
 
 async def cleared(stage: Stage, name: str) -> str:

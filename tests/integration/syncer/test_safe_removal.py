@@ -1,8 +1,9 @@
 """Safe removal as a whole: the NodeSet controller and the syncer, each with its half of it, on one Slurm."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -21,20 +22,31 @@ pytestmark = on_stage
 
 
 @asynccontextmanager
-async def controlled(stage: Stage, name: str, *, replicas: int, **annotations: str) -> AsyncIterator[list[str]]:
+async def controlled(
+    stage: Stage,
+    name: str,
+    *,
+    replicas: int,
+    leads: Callable[[], bool] = lambda: True,
+    annotations: Mapping[str, str] = MappingProxyType({}),
+) -> AsyncIterator[list[str]]:
     """A NodeSet and its controller, with as many real slurmd; gives the names of its members."""
+    await create(stage, name, replicas=replicas, **annotations)
+    async with stage.operator(nodesets, leads=leads):
+        made = await stage.eventually(lambda: members(stage, name), lambda found: len(found) == replicas)
+        await asyncio.to_thread(stage.slurm.add, *(SlurmNode(one, cpus=2, memory=1000) for one in made))
+        for one in made:
+            await stage.condition(one, names.SLURM_RUNNING, "False", reason="Idle")
+        yield made
+
+
+async def create(stage: Stage, name: str, *, replicas: int, **annotations: str) -> None:
     with suppress(NotFound):  # what the stage itself says would be this controller's from now on
         await stage.client.delete(NODESETS, SET, namespace=stage.namespace)
         await stage.client.delete(NODESLICES, SLICE, namespace=stage.namespace)
     spec = {"cluster": CLUSTER, "replicas": replicas, "podNamePrefix": name, "template": template(stage, **annotations)}
     body = {"apiVersion": NODESET.api_version, "kind": NODESET.name, "metadata": {"name": name}, "spec": spec}
     await stage.client.create(NODESETS, body, namespace=stage.namespace)
-    async with stage.operator(nodesets):
-        made = await stage.eventually(lambda: members(stage, name), lambda found: len(found) == replicas)
-        await asyncio.to_thread(stage.slurm.add, *(SlurmNode(one, cpus=2, memory=1000) for one in made))
-        for one in made:
-            await stage.condition(one, names.SLURM_RUNNING, "False", reason="Idle")
-        yield made
 
 
 def template(stage: Stage, **annotations: str) -> dict[str, Any]:
@@ -64,6 +76,51 @@ async def settled(stage: Stage, name: str, count: int) -> NodeSet:
     )
 
 
+async def test_a_clearance_of_before_both_died_deletes_nothing_that_runs_a_job_by_now(stage: Stage) -> None:
+    """Cleared; both die; a person resumes the node and a job starts; the operator is back first."""
+    async with controlled(stage, "old", replicas=1, leads=lambda: False) as (name,):
+        await change(stage, "old", replicas=0)
+        await stage.pod_when(name, lambda pod: names.CLEAR_TO_DELETE in pod.metadata.annotations)
+        await asyncio.to_thread(stage.syncer.kill)
+    await stage.scontrol("update", f"nodename={name}", "state=resume")
+    job = await stage.sbatch(name)
+    async with stage.operator(nodesets):
+        await stage.pod_when(name, lambda pod: names.CLEAR_TO_DELETE not in pod.metadata.annotations)
+        assert (await stage.pod(name)).metadata.deletion_timestamp is None
+        assert "Slurm is asked again" in (await stage.eventually(lambda: stage.events("AskedAgain"), bool))[0].note
+        await asyncio.to_thread(stage.syncer.start)
+        await stage.drained(name, "k8s: pending deletion")
+        assert await stage.job_state(job) == "RUNNING"
+        await stage.scancel(job)
+        await stage.eventually(lambda: members(stage, "old"), lambda found: not found)
+        await asyncio.to_thread(stage.slurm.kill, name)
+        await settled(stage, "old", 0)
+
+
+async def test_a_pod_that_the_kubelet_has_not_seen_start_stays_if_slurm_has_a_job_there(stage: Stage) -> None:
+    """Slurmd registers, and is given a job, before the kubelet says that it runs."""
+    await asyncio.to_thread(stage.syncer.kill)
+    await create(stage, "early", replicas=1, **{"fake-kubelet.sunk/start-after": "600s"})
+    async with stage.operator(nodesets):
+        (name,) = await stage.eventually(lambda: members(stage, "early"), lambda found: len(found) == 1)
+        await asyncio.to_thread(stage.slurm.add, SlurmNode(name, cpus=2, memory=1000))
+        job = await stage.sbatch(name)
+        await stage.pod_when(name, lambda pod: bool(pod.spec.node_name))
+        await change(stage, "early", replicas=0)
+        await stage.pod_when(name, lambda pod: names.PENDING_DELETION in pod.metadata.annotations)
+        await asyncio.sleep(1)
+        pod = await stage.pod(name)
+        assert not pod.status.container_statuses or pod.status.container_statuses[0].state.running is None
+        assert pod.metadata.deletion_timestamp is None
+        await asyncio.to_thread(stage.syncer.start)
+        await stage.drained(name, "k8s: pending deletion")
+        assert await stage.job_state(job) == "RUNNING"
+        await stage.scancel(job)
+        await stage.eventually(lambda: members(stage, "early"), lambda found: not found)
+        await asyncio.to_thread(stage.slurm.kill, name)
+        await settled(stage, "early", 0)
+
+
 async def test_a_scale_in_waits_for_the_job_and_takes_the_record_along(stage: Stage) -> None:
     async with controlled(stage, "in", replicas=2) as made:
         jobs = {name: await stage.sbatch(name) for name in made}
@@ -85,7 +142,9 @@ async def test_a_scale_in_waits_for_the_job_and_takes_the_record_along(stage: St
 
 @pytest.mark.full
 async def test_an_update_to_another_size_has_slurm_take_the_new_one(stage: Stage) -> None:
-    async with controlled(stage, "up", replicas=1, **{names.SHAPE: "CPUs=2 RealMemory=1000 Gres="}) as (name,):
+    async with controlled(stage, "up", replicas=1, annotations={names.SHAPE: "CPUs=2 RealMemory=1000 Gres="}) as (
+        name,
+    ):
         before = (await stage.pod(name)).metadata.uid
         job = await stage.sbatch(name)
         await stage.condition(name, names.SLURM_RUNNING, "True")

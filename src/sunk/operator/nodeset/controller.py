@@ -12,7 +12,10 @@ in is one to go on from:
 A claim without an entry, an entry without a Pod and a Pod without an entry are all found again by the next survey.
 """
 
+import asyncio
 import logging
+from collections.abc import Callable
+from datetime import timedelta
 from typing import Any, Final
 
 from sunk.kube.collection import Collection
@@ -28,6 +31,7 @@ from sunk.operator.nodeset.census import Census
 from sunk.operator.nodeset.deeds import Deeds
 from sunk.operator.nodeset.moulds import Moulds
 from sunk.operator.nodeset.plan import plan
+from sunk.operator.nodeset.upkeep import Moment
 from sunk.service.part import Part, Setting
 from sunk.service.scoped import Scoped
 
@@ -48,6 +52,11 @@ def nodesets(setting: Setting, *, cordon_reason: str = names.CORDON_REASON) -> P
     slices = Scoped(setting, NODESLICES, indexes={"owner": by_owner, "node": by_member})
     revisions = Scoped(setting, REVISIONS, labels=_OURS, indexes={"owner": by_owner})
     census = Census(sets=sets, slices=slices, nodes=nodes, pods=pods)
+
+    def moment() -> Moment:
+        now = setting.client.clock.now()
+        return Moment(now, since=now - timedelta(seconds=asyncio.get_running_loop().time() - controller.began))
+
     deeds = Deeds(
         setting,
         nodes=nodes,
@@ -57,8 +66,9 @@ def nodesets(setting: Setting, *, cordon_reason: str = names.CORDON_REASON) -> P
         revisions=revisions,
         census=census,
         cordon_reason=cordon_reason,
+        moment=moment,
     )
-    keeper = Keeper(census=census, moulds=Moulds(setting.client), deeds=deeds, sets=sets)
+    keeper = Keeper(census=census, moulds=Moulds(setting.client), deeds=deeds, sets=sets, moment=moment)
     for one in sets.collections:
         one.store.subscribe(keeper.forget)
     of_set = owner(NODESET.name)
@@ -77,11 +87,14 @@ def nodesets(setting: Setting, *, cordon_reason: str = names.CORDON_REASON) -> P
 class Keeper:
     """Brings one NodeSet at a time to what it should be."""
 
-    def __init__(self, *, census: Census, moulds: Moulds, deeds: Deeds, sets: Scoped[NodeSet]) -> None:
+    def __init__(
+        self, *, census: Census, moulds: Moulds, deeds: Deeds, sets: Scoped[NodeSet], moment: Callable[[], Moment]
+    ) -> None:
         self._census = census
         self._moulds = moulds
         self._deeds = deeds
         self._sets = sets
+        self._moment = moment
 
     async def reconcile(self, key: Key) -> Requeue | None:
         found = self._sets.get(key)
@@ -92,7 +105,8 @@ class Keeper:
         if not _is_same(found, self._sets.get(key)):
             return None  # it has changed while the template was tried, so the next look is due already
         survey = self._census.take(found, prepared.demand)
-        todo = plan(found, survey, revision=prepared.revision, usable=not prepared.problem, lot=LOT)
+        usable, moment = not prepared.problem, self._moment()
+        todo = plan(found, survey, revision=prepared.revision, usable=usable, lot=LOT, moment=moment)
         if todo.finished:
             await self._deeds.let_go(found, survey.slices)
             return None

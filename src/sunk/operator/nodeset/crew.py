@@ -18,7 +18,7 @@ from sunk.objects.members import NodeSet, owner_uid
 from sunk.operator.keptdrains import KeptDrains
 from sunk.operator.nodeset.batches import growing, together
 from sunk.operator.nodeset.body import Mould
-from sunk.operator.nodeset.upkeep import Description, Mark
+from sunk.operator.nodeset.upkeep import Description, Mark, Moment, Removal
 from sunk.operator.pod.plan import at_birth
 
 log = logging.getLogger(__name__)
@@ -28,6 +28,10 @@ AT_ONCE: Final = 32
 
 class NameTaken(KubeError):  # noqa: N818 - as below
     """A Pod of somebody else is in the way."""
+
+
+class TooOld(KubeError):  # noqa: N818 - as above
+    """A clearance got too old while other things were done. It is asked for again."""
 
 
 class NotLeading(KubeError):  # noqa: N818 - named as in sunk.kube.errors
@@ -98,14 +102,35 @@ class Crew:
 
         return await together(changes, one, most=AT_ONCE)
 
-    async def delete(self, pods: Sequence[Pod]) -> list[Exception]:
-        """Delete Pods as they were read: one that has changed since is looked at again first."""
+    async def ask_again(self, pods: Sequence[Pod]) -> list[Exception]:
+        """Take clearances off, so that the syncer looks at Slurm again and gives new ones."""
 
         async def one(pod: Pod) -> None:
-            if not self._may_write():
-                raise NotLeading(f"Pod {pod.key} is not deleted: another may lead by now")
-            at = Preconditions(uid=pod.metadata.uid, resource_version=pod.metadata.resource_version)
+            at = {"uid": pod.metadata.uid, "resourceVersion": pod.metadata.resource_version}
             with suppress(NotFound):
-                await self._pods.delete(pod.key, Deletion(preconditions=at))
+                await self._pods.patch(
+                    pod.key, Merge({"metadata": at | {"annotations": {names.CLEAR_TO_DELETE: None}}})
+                )
 
         return await together(pods, one, most=AT_ONCE)
+
+    async def remove(self, removals: Sequence[Removal], moment: Callable[[], Moment]) -> list[Exception]:
+        """Delete Pods that have to go. Much may have been written before it is their turn, and clearances get old."""
+
+        async def one(removal: Removal) -> None:
+            if removal.upon_clearance and (why := moment().doubts(removal.pod)):
+                raise TooOld(f"Pod {removal.pod.key} is not deleted upon its clearance: {why}")
+            await self._delete(removal.pod)
+
+        return await together(removals, one, most=AT_ONCE)
+
+    async def delete(self, pods: Sequence[Pod]) -> list[Exception]:
+        return await together(pods, self._delete, most=AT_ONCE)
+
+    async def _delete(self, pod: Pod) -> None:
+        """Delete a Pod as it was read: one that has changed since is looked at again first."""
+        if not self._may_write():
+            raise NotLeading(f"Pod {pod.key} is not deleted: another may lead by now")
+        at = Preconditions(uid=pod.metadata.uid, resource_version=pod.metadata.resource_version)
+        with suppress(NotFound):
+            await self._pods.delete(pod.key, Deletion(preconditions=at))

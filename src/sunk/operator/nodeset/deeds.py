@@ -1,6 +1,6 @@
 """Carry out what was decided about a NodeSet, in the order that `sunk.operator.nodeset.controller` explains."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from msgspec import to_builtins
@@ -26,9 +26,10 @@ from sunk.operator.nodeset.membership import Candidate, Roster
 from sunk.operator.nodeset.moulds import Prepared
 from sunk.operator.nodeset.notes import Notes
 from sunk.operator.nodeset.plan import Plan
+from sunk.operator.nodeset.renewal import Renewals
 from sunk.operator.nodeset.slices import Writes, added, shards, spread
 from sunk.operator.nodeset.status import Findings, status
-from sunk.operator.nodeset.upkeep import UPDATE
+from sunk.operator.nodeset.upkeep import UPDATE, Moment
 from sunk.service.part import Setting
 from sunk.service.scoped import Scoped
 
@@ -47,6 +48,7 @@ class Deeds:
         revisions: Scoped[ControllerRevision],
         census: Census,
         cordon_reason: str,
+        moment: Callable[[], Moment],
     ) -> None:
         self._nodes = nodes
         self._sets = sets
@@ -61,6 +63,8 @@ class Deeds:
             may_write=setting.may_write,
         )
         self._healing = Healing()
+        self._renewals = Renewals()
+        self._moment = moment
         self._notes = Notes(setting.recorder)
 
     async def guarded(self, owner: NodeSet) -> NodeSet:
@@ -179,14 +183,18 @@ class Deeds:
         for removal in pods.remove:
             if removal.forced:
                 self._notes.forced(owner, removal)
-        trouble += await self._crew.delete([removal.pod for removal in pods.remove])
+        trouble += await self._crew.remove(pods.remove, self._moment)
+        ask, later = self._renewals.due(pods.ask)
+        for pod in ask:
+            self._notes.asked_again(owner, pod.metadata.name, self._moment().doubts(pod))
+        trouble += await self._crew.ask_again(ask)
         heal, wait = self._healing.due(pods.heal)
         for pod in heal:
             self._healing.replaced(pod.key)
             self._notes.healed(owner, pod.metadata.name, pod.status.message or pod.status.reason or pod.status.phase)
         trouble += await self._crew.delete(heal)
         trouble += await self._crew.describe(pods.describe)
-        return wait
+        return min((each for each in (wait, later) if each is not None), default=None)
 
     # What people see
 

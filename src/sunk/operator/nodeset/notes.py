@@ -52,6 +52,11 @@ class Notes:
         note = f"Pod {removal.pod.metadata.name} is deleted by force: {state}"
         self._warn(owner, "Forced", note, action="Delete")
 
+    def asked_again(self, owner: NodeSet, pod: str, why: str) -> None:
+        """Say that a clearance was too old to delete a Pod upon it."""
+        note = f"Pod {pod} is not deleted upon its clearance, and Slurm is asked again: {{cause}}"
+        self._tell(owner, "AskedAgain", note, action="Delete", cause=why)
+
     def healed(self, owner: NodeSet, pod: str, why: str) -> None:
         self._warn(owner, "Replaced", f"Pod {pod} had ended and is made anew: {{cause}}", action="Replace", cause=why)
 

@@ -7,7 +7,7 @@ from sunk.objects.members import NodeSet
 from sunk.operator.nodeset.census import Survey
 from sunk.operator.nodeset.membership import Candidate, Roster, Wish, roster
 from sunk.operator.nodeset.rollout import outdated
-from sunk.operator.nodeset.upkeep import Upkeep, upkeep
+from sunk.operator.nodeset.upkeep import Moment, Rules, Upkeep, upkeep
 
 
 class Plan(Struct, frozen=True):
@@ -21,7 +21,9 @@ class Plan(Struct, frozen=True):
     """The set is deleted, and nothing is left of it."""
 
 
-def plan(owner: NodeSet, survey: Survey, *, revision: str, usable: bool, lot: int) -> Plan:
+def plan(  # noqa: PLR0913 - one for each thing that a decision depends on
+    owner: NodeSet, survey: Survey, *, revision: str, usable: bool, lot: int, moment: Moment
+) -> Plan:
     """Decide. While no Pod can be made from the template (not `usable`), none is, and none is given up for another."""
     wish = wish_of(owner)
     found = roster(survey.members, survey.candidates if usable else (), wish)
@@ -30,9 +32,11 @@ def plan(owner: NodeSet, survey: Survey, *, revision: str, usable: bool, lot: in
         if usable
         else ()
     )
-    pods = upkeep(found.members, outdated={member.entry.name for member in old}, forced=wish.forced)
+    # Where no Slurm cluster is named nobody could say that a Pod never ran, and the kubelet's word has to do.
+    rules = Rules(moment, forced=wish.forced, slurm=bool(owner.spec.cluster))
+    pods = upkeep(found.members, outdated={member.entry.name for member in old}, rules=rules)
     if not usable:
-        pods = Upkeep(mark=pods.mark, remove=pods.remove, describe=pods.describe)
+        pods = Upkeep(mark=pods.mark, remove=pods.remove, describe=pods.describe, ask=pods.ask)
     joins = found.joins[:lot]
     strays = tuple(sorted(found.members.without_place(survey.claimed) - {one.node for one in found.joins}))
     finished = wish.deleted and not found.members and not strays and not found.dropped

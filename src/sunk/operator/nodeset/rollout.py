@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from math import ceil
 
 from sunk.model.nodeset import UpdateStrategy
-from sunk.objects.standing import may_hold_job
+from sunk.objects.standing import has_run
 from sunk.operator.nodeset.company import company
 from sunk.operator.nodeset.member import Member
 from sunk.operator.nodeset.membership import first_to_go
@@ -41,4 +41,4 @@ def outdated(members: Iterable[Member], *, wanted: str, strategy: UpdateStrategy
 
 
 def _is_empty(member: Member) -> bool:
-    return member.pod is not None and not may_hold_job(member.pod)
+    return member.pod is not None and not has_run(member.pod)

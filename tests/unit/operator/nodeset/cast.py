@@ -7,14 +7,17 @@ import msgspec
 from hypothesis import strategies as st
 
 from sunk.kube.core import Node, Pod
-from sunk.model import names
+from sunk.model import clearance, names
 from sunk.model.nodeslice import Entry, State
 from sunk.objects.members import NODESETS, NODESLICES, NodeSet, NodeSlice, owned_by
 from sunk.operator.nodeset.member import Member
+from sunk.operator.nodeset.upkeep import Moment, Rules
 
 UID = "6f1c0c0e-0000-4000-8000-000000000001"
 NEW, OLD = "new", "old"
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+NOW = Moment(BEGIN, since=BEGIN - timedelta(hours=1))
+CLEARANCE = clearance.write("1:k8s: pending deletion", read=BEGIN)
 TEMPLATE: dict[str, Any] = {"spec": {"containers": [{"name": "slurmd", "image": "slurm"}]}}
 
 
@@ -68,7 +71,7 @@ def pod(  # noqa: PLR0913 - one for each thing that a decision looks at
 ) -> Pod:
     conditions = {"Ready": ready, "SlurmRunning": running, "SlurmDrain": drained}
     annotations = {names.PENDING_DELETION: mark} if mark is not None else {}
-    annotations |= {names.CLEAR_TO_DELETE: "k8s: pending deletion"} if cleared else {}
+    annotations |= {names.CLEAR_TO_DELETE: CLEARANCE} if cleared else {}
     metadata = {
         "name": name,
         "namespace": "slurm",
@@ -87,6 +90,10 @@ def pod(  # noqa: PLR0913 - one for each thing that a decision looks at
         "containerStatuses": [{"name": "slurmd", "state": state}],
     }
     return msgspec.convert({"metadata": metadata, "spec": {"nodeName": at}, "status": status}, Pod)
+
+
+def rules(*, forced: bool = False, slurm: bool = True) -> Rules:
+    return Rules(NOW, forced=forced, slurm=slurm)
 
 
 def entry(name: str = "gpu-0", *, state: State = "joined", reason: str = "", at: str = "") -> Entry:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 from msgspec import Struct
 from msgspec.structs import replace
-from tests.unit.operator.nodeset.cast import UID, entry, node, node_slice, nodeset, pod
+from tests.unit.operator.nodeset.cast import NOW, UID, entry, node, node_slice, nodeset, pod
 from tests.unit.operator.nodeset.stores import ANY_NODE, Stores
 
 from sunk.kube.core import Node
@@ -127,7 +127,9 @@ def compare(stores: Stores, owner: NodeSet, asked: Demand | None) -> None:
     assert replace(seen, wait=None) == replace(anew, wait=None)
     plain = replace(anew, members=company([*anew.members]))
     assert [view(seen) for view in VIEWS] == [view(plain) for view in VIEWS]
-    plans = [plan(owner, one, revision="new", usable=asked is not None, lot=500) for one in (seen, anew, plain)]
+    plans = [
+        plan(owner, one, revision="new", usable=asked is not None, lot=500, moment=NOW) for one in (seen, anew, plain)
+    ]
     assert plans[0] == plans[1] == plans[2]
     joined = [entry(one.name, at=one.node) for one in plans[0].joins]
     entries = [*(one.entry for one in plans[0].roster.members), *joined]

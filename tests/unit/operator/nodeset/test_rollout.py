@@ -7,7 +7,7 @@ from hypothesis import given, settings, strategies as st
 from tests.unit.operator.nodeset.cast import NEW, OLD, bare, member, members
 
 from sunk.model.nodeset import RollingUpdate, UpdateStrategy
-from sunk.objects.standing import may_hold_job
+from sunk.objects.standing import has_run
 from sunk.operator.nodeset.member import Member
 from sunk.operator.nodeset.rollout import budget, outdated
 
@@ -85,9 +85,9 @@ def test_no_job_is_ever_asked_to_end_beyond_the_budget(present: tuple[Member, ..
     found = outdated(present, wanted=wanted, strategy=at_most(most), desired=len(present))
     staying = [one for one in present if one.entry.state == "joined"]
     unavailable = sum(not one.available for one in staying)
-    news = [one for one in found if one.available and one.pod and may_hold_job(one.pod)]
+    news = [one for one in found if one.available and one.pod and has_run(one.pod)]
     assert len(news) <= max(0, most - unavailable)
-    sick = [one for one in found if not one.available and not one.going and one.pod and may_hold_job(one.pod)]
+    sick = [one for one in found if not one.available and not one.going and one.pod and has_run(one.pod)]
     assert not sick or unavailable <= most
 
 

@@ -9,6 +9,7 @@ from sunk.objects.standing import (
     NODE,
     cleared,
     finished,
+    has_run,
     may_hold_job,
     node_of,
     pending_deletion,
@@ -26,8 +27,8 @@ def with_container(name: str, **status: object) -> Pod:
     return msgspec.convert(tree, Pod)
 
 
-def test_a_pod_whose_slurmd_has_started_may_hold_a_job_whatever_its_conditions_say() -> None:
-    assert may_hold_job(pod(ready=False, running=False, phase="Pending"))
+def test_a_pod_whose_slurmd_has_started_has_run_whatever_its_conditions_say() -> None:
+    assert has_run(pod(ready=False, running=False, phase="Pending"))
 
 
 @pytest.mark.parametrize(
@@ -39,15 +40,17 @@ def test_a_pod_whose_slurmd_has_started_may_hold_a_job_whatever_its_conditions_s
     ],
 )
 def test_a_container_that_has_started_once_counts_as_started(status: dict[str, object]) -> None:
-    assert may_hold_job(with_container("slurmd", **status))
+    assert has_run(with_container("slurmd", **status))
 
 
-def test_a_pod_that_waits_for_its_image_holds_no_job() -> None:
-    assert not may_hold_job(with_container("slurmd", state={}))
-
-
-def test_another_container_that_runs_holds_no_job() -> None:
-    assert not may_hold_job(with_container("munge", state={"running": {}}))
+@pytest.mark.parametrize(
+    "found",
+    [with_container("slurmd", state={}), with_container("munge", state={"running": {}})],
+    ids=["it waits for its image", "another container runs"],
+)
+def test_a_pod_whose_slurmd_was_not_seen_to_start_may_hold_a_job_for_all_the_kubelet_knows(found: Pod) -> None:
+    assert not has_run(found)
+    assert may_hold_job(found)
 
 
 @pytest.mark.parametrize("phase", ["Failed", "Succeeded"])

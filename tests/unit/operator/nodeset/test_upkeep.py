@@ -1,17 +1,20 @@
 """What is done to the Pods of members."""
 
+from datetime import timedelta
+
 import pytest
 from hypothesis import given, settings, strategies as st
 from msgspec.structs import replace
-from tests.unit.operator.nodeset.cast import bare, entry, member, members, pod
+from tests.unit.operator.nodeset.cast import BEGIN, NOW, bare, entry, member, members, pod, rules
 
+from sunk.model import clearance, names
 from sunk.objects.standing import cleared, may_hold_job, pending_deletion
 from sunk.operator.nodeset.member import Member
-from sunk.operator.nodeset.upkeep import UPDATE, Mark, Removal, Upkeep, upkeep
+from sunk.operator.nodeset.upkeep import UPDATE, Mark, Moment, Removal, Rules, Upkeep, upkeep
 
 
-def done(*present: Member, outdated: tuple[str, ...] = (), forced: bool = False) -> Upkeep:
-    return upkeep(present, outdated=outdated, forced=forced)
+def done(*present: Member, outdated: tuple[str, ...] = (), forced: bool = False, slurm: bool = True) -> Upkeep:
+    return upkeep(present, outdated=outdated, rules=rules(forced=forced, slurm=slurm))
 
 
 def test_a_joined_member_without_a_pod_gets_one() -> None:
@@ -54,14 +57,41 @@ def test_a_member_that_is_to_stay_after_all_loses_the_mark() -> None:
 
 def test_a_cleared_pod_is_deleted() -> None:
     one = member(state="leaving", mark="scaled in", cleared=True)
-    assert done(one) == Upkeep(remove=(Removal(one.pod),))  # type: ignore[arg-type]
+    assert done(one) == Upkeep(remove=(Removal(one.pod, upon_clearance=True),))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        (clearance.write("1:k8s", read=BEGIN - timedelta(seconds=31)), NOW),
+        (clearance.write("1:k8s", read=BEGIN + timedelta(seconds=6)), NOW),
+        (clearance.write("1:k8s", read=BEGIN), Moment(BEGIN, since=BEGIN + timedelta(seconds=1))),
+        ("1:k8s: pending deletion", NOW),
+        ("drained", NOW),
+    ],
+    ids=["too old", "from the future", "given to another leader", "no date", "no text of ours"],
+)
+def test_a_clearance_that_may_not_be_true_any_more_is_asked_for_again(text: str, moment: Moment) -> None:
+    one = member(state="leaving", mark="scaled in", cleared=True)
+    assert one.pod is not None
+    marks = one.pod.metadata.annotations | {names.CLEAR_TO_DELETE: text}
+    held = replace(one, pod=replace(one.pod, metadata=replace(one.pod.metadata, annotations=marks)))
+    assert upkeep([held], outdated=(), rules=Rules(moment)) == Upkeep(ask=(held.pod,))  # type: ignore[arg-type]
+    assert upkeep([held], outdated=(), rules=Rules(moment, forced=True)).remove[0].forced
 
 
 def test_a_clearance_without_a_mark_deletes_nothing() -> None:
     assert not done(member(state="leaving", cleared=True)).remove
 
 
-@pytest.mark.parametrize("traits", [{"started": False}, {"at": ""}, {"phase": "Failed"}], ids=str)
+def test_a_pod_that_the_kubelet_has_not_seen_start_waits_for_slurm_too() -> None:
+    """Slurmd registers, and is given a job, a second before the kubelet says that it runs."""
+    one = member(state="leaving", started=False)
+    assert done(one) == Upkeep(mark=(Mark(one.pod, "scaled in"),))  # type: ignore[arg-type]
+    assert done(one, slurm=False).remove, "where there is no Slurm to ask, nobody knows better than the kubelet"
+
+
+@pytest.mark.parametrize("traits", [{"at": ""}, {"phase": "Failed"}], ids=str)
 def test_a_pod_that_holds_no_job_is_deleted_at_once(traits: dict[str, object]) -> None:
     found = done(Member(entry(state="leaving"), pod(**traits)))  # type: ignore[arg-type]
     assert [removal.forced for removal in found.remove] == [False]
@@ -75,7 +105,7 @@ def test_force_deletes_what_may_hold_a_job_and_knows_whether_it_kills() -> None:
 def test_force_is_none_where_the_syncer_has_cleared_or_nothing_runs() -> None:
     found = done(
         member("a", state="leaving", mark="x", cleared=True, running=True),
-        member("b", state="leaving", started=False),
+        member("b", state="leaving", phase="Failed"),
         forced=True,
     ).remove
     assert [(removal.forced, removal.kills) for removal in found] == [(False, False)] * 2
@@ -100,7 +130,7 @@ def test_a_pod_that_has_ended_is_healed(phase: str) -> None:
 def test_without_force_nothing_that_may_hold_a_job_goes_without_a_clearance(
     present: tuple[Member, ...], outdated: set[str]
 ) -> None:
-    found = upkeep(present, outdated=outdated, forced=False)
+    found = upkeep(present, outdated=outdated, rules=rules())
     for removal in found.remove:
         assert not removal.forced
         assert not may_hold_job(removal.pod) or cleared(removal.pod)
@@ -112,7 +142,7 @@ def test_without_force_nothing_that_may_hold_a_job_goes_without_a_clearance(
 def test_each_pod_gets_one_treatment_and_marks_are_written_once(
     present: tuple[Member, ...], outdated: set[str]
 ) -> None:
-    found = upkeep(present, outdated=outdated, forced=False)
+    found = upkeep(present, outdated=outdated, rules=rules())
     treated = [
         *(entry.name for entry in found.create),
         *(mark.pod.metadata.name for mark in found.mark),

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from msgspec.structs import replace
-from tests.unit.operator.nodeset.cast import NEW, nodeset, pod
+from tests.unit.operator.nodeset.cast import CLEARANCE, NEW, NOW, nodeset, pod
 
 from sunk.kube.core import Pod
 from sunk.model import names
@@ -55,7 +55,7 @@ class World:
         return Member(entry, self.pods.get(entry.name), unfit, entry.name in self.released)
 
     def plan(self, *, revision: str = NEW, usable: bool = True, lot: int = 500) -> Plan:
-        return plan(self.owner, self.survey(), revision=revision, usable=usable, lot=lot)
+        return plan(self.owner, self.survey(), revision=revision, usable=usable, lot=lot, moment=NOW)
 
     def carry_out(self, todo: Plan, *, revision: str = NEW) -> None:
         joined = [Entry(name=one.name, node=one.node) for one in todo.joins]
@@ -89,7 +89,7 @@ class World:
         for name, one in self.pods.items():
             said = one.metadata.annotations
             if names.PENDING_DELETION in said:
-                cleared = said | {names.CLEAR_TO_DELETE: "k8s: pending deletion"}
+                cleared = said | {names.CLEAR_TO_DELETE: CLEARANCE}
                 self.pods[name] = replace(one, metadata=replace(one.metadata, annotations=cleared))
         leaving = {name for name, entry in self.entries.items() if entry.state == "leaving"}
         self.released = leaving - self.pods.keys()
