@@ -125,6 +125,28 @@ async def test_only_pods_that_the_lock_would_leave_take_room(stage: Stage, opera
     await stage.settled(2)
 
 
+async def test_what_a_tenant_asks_for_that_cannot_be_read_stops_no_set(stage: Stage, operator: Operator) -> None:
+    """M20: Kubernetes takes amounts that we do not read. Who asks for that resource too leaves that Node out."""
+    del operator
+    for number, what in ((0, "evil.example/x"), (1, "cpu")):
+        asked = {"requests": {what: "1e99"}, "limits": {what: "1e99"}}
+        body = {
+            "metadata": {"name": f"evil-{number}"},
+            "spec": {
+                "nodeName": stage.nodes[number],
+                "tolerations": [{"operator": "Exists"}],
+                "containers": [{"name": "main", "image": "none", "resources": asked}],
+            },
+        }
+        await stage.client.create(PODS, body, namespace=stage.namespace)
+    await stage.create()
+    await stage.settled(2)
+    assert stage.nodes[1] not in {entry.node for entry in (await stage.entries()).values()}
+    assert f"{stage.nodes[1]}: cannot be read: cpu" in await stage.event("Unreadable")
+    await stage.client.delete(PODS, "evil-1", Deletion(grace_period_seconds=0), namespace=stage.namespace)
+    await stage.settled(3)
+
+
 async def _daemons(stage: Stage, *, on: str, container: dict[str, Any]) -> None:
     pod = {"nodeSelector": {"kubernetes.io/hostname": on}, "containers": [container]}
     labels = {"app": "agent"}

@@ -48,6 +48,8 @@ class Survey(Struct, frozen=True):
     """Every member stands in one of them, and in one only."""
     refused: tuple[tuple[str, str], ...]
     """Nodes that fit and cannot be named, and why."""
+    unreadable: tuple[tuple[str, str], ...]
+    """Nodes that do not fit because something about them cannot be read, and what."""
     claimed: frozenset[str]
     """Nodes that carry the claim of the set, or only its labels."""
     wait: float | None
@@ -122,6 +124,7 @@ class Census:
             slices=slices,
             recorded=len(members) == len(memory.pages.names) == sum(len(one.spec.entries) for one in slices),
             refused=tuple((node, why) for node, why in refused if why != NOT_YET),
+            unreadable=memory.fitting.unreadable,
             claimed=self._register.marked(owner),
             claimed_by=self._claimants(memory.fitting) if demand and not (candidates or len(members)) else (),
             wait=min(waits, default=None),

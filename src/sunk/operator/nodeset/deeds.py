@@ -215,17 +215,18 @@ class Deeds:
         leaving = [member for member in plan.roster.members.leaving if member.entry.name not in before]
         self._notes.leaving(owner, leaving)
         self._notes.updating(owner, [mark.pod.metadata.name for mark in plan.pods.mark if mark.reason == UPDATE])
-        self._notes.findings(owner, plan.roster, problem=prepared.problem, refused=survey.refused, trouble=trouble)
         findings = Findings(
             revision=prepared.revision,
             problem=prepared.problem,
             refused=survey.refused,
+            unreadable=survey.unreadable,
             blocked=survey.blocked,
             claimed_by=survey.claimed_by,
             slices=len(survey.slices) if slices is None else slices,
             done=slices is not None,
             trouble=trouble,
         )
+        self._notes.findings(owner, plan.roster, findings)
         found = status(owner.metadata, before=owner.status, roster=plan.roster, findings=findings)
         if found != owner.status:
             await self._sets.of(owner.key).patch(owner.key, Merge({"status": to_builtins(found)}), status=True)

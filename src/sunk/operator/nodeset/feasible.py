@@ -7,6 +7,9 @@ silent kubelet or a full Node ends no membership, since jobs may be running ther
 Room is what is left beside Pods that stay when the Node is locked: those of DaemonSets, static ones, and others that
 tolerate the lock without bound. Everything else would be evicted and takes nothing.
 
+An amount that cannot be read may stand in a Pod or a Node of anybody. It makes that one Node unfit for who asks for that
+resource, and is nothing to all others.
+
 A toleration with `tolerationSeconds` counts as none for both: the Pod would be evicted with its jobs.
 """
 
@@ -17,10 +20,10 @@ from msgspec import Struct
 
 from sunk.kube.core import Node, Pod, Taint, Toleration, condition
 from sunk.model.names import GROUP, LOCK
-from sunk.model.quantity import ONE, amount, rendered
+from sunk.model.quantity import ONE, rendered
 from sunk.model.selection import NodeSelector, matches
 from sunk.model.taints import REPELLING, described, endured, holds_out
-from sunk.operator.nodeset.requests import Init, effective
+from sunk.operator.nodeset.requests import BOUNDLESS, Init, effective, of_others
 from sunk.operator.nodeset.template import Template, requests
 
 PODS: Final = "pods"
@@ -28,6 +31,9 @@ PODS: Final = "pods"
 
 _KUBERNETES: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 """Taints that come and go with the health of a Node, or while a cloud gets to know it again."""
+UNREADABLE: Final = "cannot be read: "
+"""What the reason begins with where a Node does not fit because of somebody's nonsense."""
+_SHOWN: Final = 40
 _MIRROR: Final = "kubernetes.io/config.mirror"
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
 
@@ -96,11 +102,20 @@ def _repelled(taint: Taint) -> str:
 
 def _too_small(allocatable: Mapping[str, str], wanted: Mapping[str, int], *, taken: Mapping[str, int]) -> str | None:
     for name, size in wanted.items():
-        there = amount(allocatable.get(name, 0))
+        there = of_others(allocatable.get(name, 0))
+        if there >= BOUNDLESS or taken.get(name, 0) >= BOUNDLESS:
+            return unreadable(name, allocatable=allocatable.get(name, "") if there >= BOUNDLESS else None)
         if size > there - taken.get(name, 0):
             left = rendered(max(there - taken.get(name, 0), 0))
             return f"{name}: {rendered(size)} wanted, {left} of {rendered(there)} left beside Pods that stay"
     return None
+
+
+def unreadable(name: str, *, allocatable: str | None) -> str:
+    """Why nobody can say whether a Node has enough of a resource."""
+    if allocatable is not None:
+        return f"{UNREADABLE}{name}: its allocatable amount {allocatable[:_SHOWN]!r} is no quantity"
+    return f"{UNREADABLE}{name}: a Pod that stays there requests an amount that is no quantity"
 
 
 def stays(pod: Pod) -> bool:
@@ -122,4 +137,5 @@ def _taken(pod: Pod) -> dict[str, int]:
         ],
         whole=spec.resources.requests,
         overhead=spec.overhead,
+        read=of_others,
     )

@@ -13,7 +13,7 @@ from sunk.kube.core import Node, Pod
 from sunk.model.features import features
 from sunk.objects.members import NodeSet, owner_uid
 from sunk.objects.standing import finished
-from sunk.operator.nodeset.feasible import Demand, occupancy, unfit, unfit_to_join
+from sunk.operator.nodeset.feasible import UNREADABLE, Demand, occupancy, unfit, unfit_to_join
 
 
 class _Looked(Struct, gc=False):
@@ -22,7 +22,8 @@ class _Looked(Struct, gc=False):
     node: Node
     why: str
     beside: tuple[Pod, ...] | None = None
-    joins: bool = False
+    against: str | None = None
+    """Why it may not join; None if it may."""
 
 
 class Fitting:
@@ -35,6 +36,7 @@ class Fitting:
         self._features = owner.spec.features
         self._known: dict[str, _Looked] = {}
         self._closed: set[str] = set()
+        self._unreadable: dict[str, str] = {}
 
     @property
     def closed(self) -> AbstractSet[str]:
@@ -57,18 +59,28 @@ class Fitting:
         """Whether it could become a member now, with these Pods on it."""
         found = self._look(node)
         if found.beside != beside:  # quick where they are the same objects
-            found.beside, found.joins = beside, not found.why and self._joins(node, beside)
-        if not found.joins:
+            found.beside, found.against = beside, found.why or self._against(node, beside)
+            self._unreadable.pop(node.metadata.name, None)
+        if found.against is not None:
             self._closed.add(node.metadata.name)
-        return found.joins
+            if found.against.startswith(UNREADABLE):
+                self._unreadable[node.metadata.name] = found.against
+        return found.against is None
+
+    @property
+    def unreadable(self) -> tuple[tuple[str, str], ...]:
+        """Nodes that do not fit because something about them cannot be read, and what."""
+        return tuple(sorted(self._unreadable.items()))
 
     def changed(self, node: str) -> None:
         """Hear that a Node is another, or that other Pods are on it."""
         self._closed.discard(node)
+        self._unreadable.pop(node, None)
 
     def forget(self, node: str) -> None:
         self._known.pop(node, None)
         self._closed.discard(node)
+        self._unreadable.pop(node, None)
 
     def _look(self, node: Node) -> _Looked:
         known = self._known.get(node.metadata.name)
@@ -77,11 +89,11 @@ class Fitting:
             known = self._known[node.metadata.name] = _Looked(node, why)
         return known
 
-    def _joins(self, node: Node, beside: tuple[Pod, ...]) -> bool:
+    def _against(self, node: Node, beside: tuple[Pod, ...]) -> str | None:
         # The Pod of another NodeSet may hold jobs, also where the Node has lost the claim by registering anew.
         if self.demand is None or any(self._is_of_another(pod) for pod in beside):
-            return False
-        return unfit_to_join(node, self.demand, taken=occupancy(beside)) is None
+            return "it is another NodeSet's, or nobody knows what is asked of it"
+        return unfit_to_join(node, self.demand, taken=occupancy(beside))
 
     def _is_of_another(self, pod: Pod) -> bool:
         return owner_uid(pod) not in {"", self.uid} and not finished(pod)

@@ -9,7 +9,7 @@ from sunk.model.nodeset import NODESET
 from sunk.objects.members import NodeSet
 from sunk.operator.nodeset.member import Member
 from sunk.operator.nodeset.membership import Roster
-from sunk.operator.nodeset.status import listed
+from sunk.operator.nodeset.status import Findings, listed
 from sunk.operator.nodeset.upkeep import Removal
 
 _LONGEST: Final = 600
@@ -60,16 +60,16 @@ class Notes:
     def healed(self, owner: NodeSet, pod: str, why: str) -> None:
         self._warn(owner, "Replaced", f"Pod {pod} had ended and is made anew: {{cause}}", action="Replace", cause=why)
 
-    def findings(
-        self, owner: NodeSet, roster: Roster, *, problem: str, refused: Sequence[tuple[str, str]], trouble: str
-    ) -> None:
+    def findings(self, owner: NodeSet, roster: Roster, found: Findings) -> None:
         """Say what stands in the way; the recorder makes one Event of many sayings."""
-        if problem:
-            self._warn(owner, "TemplateRefused", "{problem}", action="Create", problem=problem)
-        if refused:
-            self._warn(owner, "NameRefused", "{told}", action="Join", told=listed(refused))
-        if trouble:
-            self._warn(owner, "Troubled", "{trouble}", action="Create", trouble=trouble)
+        if found.problem:
+            self._warn(owner, "TemplateRefused", "{problem}", action="Create", problem=found.problem)
+        if found.refused:
+            self._warn(owner, "NameRefused", "{told}", action="Join", told=listed(found.refused))
+        if found.unreadable:
+            self._warn(owner, "Unreadable", "{told}", action="Join", told=listed(found.unreadable))
+        if found.trouble:
+            self._warn(owner, "Troubled", "{trouble}", action="Create", trouble=found.trouble)
         if roster.held:
             note = "{count} members no longer fit, too many at once: nobody leaves before that is over or accepted"
             self._warn(owner, "Held", note, action="Leave", count=roster.held)

@@ -1,5 +1,7 @@
 """What is to be done about a NodeSet, decided on one survey and nothing else."""
 
+from typing import Final
+
 from msgspec import Struct
 
 from sunk.model import names
@@ -8,6 +10,9 @@ from sunk.operator.nodeset.census import Survey
 from sunk.operator.nodeset.membership import Candidate, Roster, Wish, roster
 from sunk.operator.nodeset.rollout import outdated
 from sunk.operator.nodeset.upkeep import Moment, Rules, Upkeep, upkeep
+
+_LONGEST_NUMBER: Final = 9
+"""Digits of a number of members: Python refuses to read one of thousands."""
 
 
 class Plan(Struct, frozen=True):
@@ -51,5 +56,5 @@ def wish_of(owner: NodeSet) -> Wish:
         deleted=owner.metadata.deletion_timestamp is not None,
         forced=marks.get(names.FORCE_DELETION) == "true",
         changed=owner.metadata.generation != owner.status.observed_generation,
-        accepted=int(accepted) if accepted.isdecimal() else 0,
+        accepted=int(accepted) if accepted.isdecimal() and len(accepted) <= _LONGEST_NUMBER else 0,
     )

@@ -28,6 +28,8 @@ class Findings(Struct, frozen=True):
     """Why no Pod can be made from its template."""
     refused: Sequence[tuple[str, str]] = ()
     """Nodes that fit and cannot be named, and why."""
+    unreadable: Sequence[tuple[str, str]] = ()
+    """Nodes that do not fit because something about them cannot be read, and what."""
     blocked: Sequence[tuple[str, str]] = ()
     """Members that Slurm does not let go, and why."""
     claimed_by: Sequence[str] = ()
@@ -82,7 +84,7 @@ def _said(roster: Roster, findings: Findings, *, available: int) -> Iterable[tup
     yield (
         (READY, True, "AllReady", f"{available} of {roster.desired} nodes are ready")
         if lacking <= 0
-        else (READY, False, "NodesMissing", _lacking(roster, available=available))
+        else (READY, False, "NodesMissing", _lacking(roster, findings, available=available))
     )
     yield _progress(roster, findings)
     yield (
@@ -102,11 +104,11 @@ def _said(roster: Roster, findings: Findings, *, available: int) -> Iterable[tup
     )
 
 
-def _lacking(roster: Roster, *, available: int) -> str:
+def _lacking(roster: Roster, findings: Findings, *, available: int) -> str:
     told = f"{available} of {roster.desired} nodes are ready"
     if roster.feasible < roster.desired:
         told += f"; only {roster.feasible} Nodes fit: look at required node affinity, taints and requests"
-    return told
+    return f"{told}; {listed(findings.unreadable)}" if findings.unreadable else told
 
 
 def _progress(roster: Roster, findings: Findings) -> tuple[str, bool, str, str]:

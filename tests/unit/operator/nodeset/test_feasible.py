@@ -245,3 +245,34 @@ def test_a_taint_of_a_key_that_only_resembles_kubernetes_is_foreign() -> None:
     assert Taint(key=f"{LOCK}ed", effect="NoExecute").key in (
         unfit(node({"key": f"{LOCK}ed", "effect": "NoExecute"}), CPU) or ""
     )
+
+
+# What cannot be read
+
+NONSENSE = ["1e99", "9" * 200, "1e-999999999999999999", "", "m", "٣", "0x10", "1 2"]
+
+
+@pytest.mark.parametrize("text", NONSENSE)
+def test_an_unreadable_amount_of_what_nobody_asks_for_is_nothing(text: str) -> None:
+    evil = {"name": "evil", "resources": {"requests": {"evil.example/x": text}}}
+    stays = pod(owner=DAEMON, containers=[evil], overhead={"evil.example/y": text})
+    there = node(room=ROOM | {"evil.example/x": text})
+    assert unfit_to_join(there, CPU, taken=occupancy([stays])) is None
+
+
+@pytest.mark.parametrize("text", ["1e99", "9" * 200])
+def test_an_unreadable_amount_of_what_is_asked_for_makes_that_node_unfit_and_says_so(text: str) -> None:
+    taken = occupancy([pod(owner=DAEMON, cpu=text), pod(owner=DAEMON)])
+    why = unfit_to_join(node(), CPU, taken=taken)
+    assert why is not None
+    assert why.startswith("cannot be read: cpu: a Pod")
+    why = unfit_to_join(node(room=ROOM | {"cpu": text}), CPU, taken={})
+    assert why is not None
+    assert why.startswith(f"cannot be read: cpu: its allocatable amount '{text[:40]}")
+
+
+@given(st.text(), st.sampled_from(("cpu", "memory", "evil.example/x")))
+def test_whatever_others_write_as_an_amount_is_never_an_error(text: str, name: str) -> None:
+    evil = {"name": "evil", "resources": {"requests": {name: text}}}
+    stays = pod(owner=DAEMON, initContainers=[evil], containers=[evil], resources={"requests": {name: text}})
+    unfit_to_join(node(room=ROOM | {name: text}), CPU, taken=occupancy([stays]))

@@ -46,6 +46,7 @@ class World:
             slices=(),
             recorded=True,
             refused=(),
+            unreadable=(),
             claimed=frozenset(self.claimed),
             wait=None,
         )
