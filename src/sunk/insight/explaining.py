@@ -8,11 +8,11 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Final
 
-from msgspec import DecodeError, Struct, json
+from msgspec import Struct
 
 from sunk.insight.overview.members import Seen, cause_of, line
 from sunk.kube.core import Condition, Node, Pod, condition
-from sunk.model import names
+from sunk.model import foreign, names
 from sunk.model.report import Report
 from sunk.objects.clusters import SlurmCluster
 from sunk.objects.members import NodeSet
@@ -54,10 +54,8 @@ def explain(
 
 def report_of(cluster: SlurmCluster | None) -> Report:
     """What the syncer last said of itself; empty if it said nothing that can be read."""
-    with suppress(DecodeError):
-        return json.decode(
-            (cluster.metadata.annotations if cluster else {}).get(names.SYNCER_REPORT, "{}"), type=Report
-        )
+    with suppress(foreign.Unreadable):
+        return foreign.decode((cluster.metadata.annotations if cluster else {}).get(names.SYNCER_REPORT, "{}"), Report)
     return Report()
 
 

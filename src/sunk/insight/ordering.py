@@ -11,13 +11,13 @@ from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from typing import Final, Literal
 
-from msgspec import DecodeError, Struct, json
+from msgspec import Struct, json
 
 from sunk.kube.client import Client, Scope
 from sunk.kube.core import PODS, Pod
 from sunk.kube.errors import NotFound
 from sunk.kube.patch import Merge
-from sunk.model import hostlist, names
+from sunk.model import foreign, hostlist, names
 from sunk.model.personal import Answer, Order
 from sunk.model.refusal import Refusal
 
@@ -81,8 +81,8 @@ async def _answers(
 
 def answer(pod: Pod) -> Answer | None:
     """The last answer that stands on a Pod."""
-    with suppress(DecodeError):
-        return json.decode(pod.metadata.annotations.get(names.ORDER_DONE, ""), type=Answer)
+    with suppress(foreign.Unreadable):
+        return foreign.decode(pod.metadata.annotations.get(names.ORDER_DONE, ""), Answer)
     return None
 
 

@@ -23,6 +23,7 @@ from sunk.kube.clock import ServerClock
 from sunk.kube.credentials import AccessError
 from sunk.kube.errors import ApiError, Gone, Unreachable, Unreadable, refusal
 from sunk.kube.exchange import Exchange, Observer, unobserved
+from sunk.kube.frames import TOO_DEEP, shallow
 from sunk.kube.limits import Bucket
 from sunk.kube.patch import Apply, Body, Patch
 from sunk.kube.resource import R, Resource
@@ -170,7 +171,11 @@ class Client:
         path, query = resource.path(scope.namespace), scope.query() | {"limit": str(limit)}
         decode = self._decoder(Page).decode
         while True:
-            page: Page = decode(await self.request("GET", path, query=query, repeat=Repeat.UNKNOWN))
+            body = await self.request("GET", path, query=query, repeat=Repeat.UNKNOWN)
+            try:
+                page: Page = decode(body)
+            except RecursionError:
+                page = decode(shallow(body))
             yield page
             if not page.metadata.more:
                 return
@@ -227,7 +232,9 @@ class Client:
     def decode(self, resource: Resource[R], body: bytes | Raw) -> R:
         try:
             record: R = self._decoder(resource.record).decode(body)
-        except ValidationError as error:
+            if TOO_DEEP in bytes(body):
+                raise RecursionError("it is nested too deep")  # noqa: TRY301 - as if it had been read whole
+        except (ValidationError, RecursionError) as error:
             raise Unreadable(f"{resource.plural}: an object does not fit its record: {error}") from error
         return record
 

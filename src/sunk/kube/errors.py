@@ -115,7 +115,7 @@ def refusal(body: bytes, *, code: int, asked: str, retry_after: str = "") -> Api
     """Build the exception for a refusing answer, which need not be JSON: proxies answer in prose."""
     try:
         status = _status.decode(body)
-    except (DecodeError, ValidationError):
+    except (DecodeError, ValidationError, RecursionError):
         status = Status(message=body[:500].decode(errors="replace").strip())
     return from_status(status, code=code, asked=asked, retry_after=retry_after)
 

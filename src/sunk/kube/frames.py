@@ -1,5 +1,6 @@
 """The wire format of a watch: one JSON object per line, of any length, in chunks that end anywhere."""
 
+import re
 from typing import Final, Generic, Literal
 
 from msgspec import DecodeError, Raw, Struct, json
@@ -10,6 +11,10 @@ from sunk.kube.resource import R, Record
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 _MANAGED: Final = b',"managedFields":[{"manager":'
 """As the API server writes it; a list of somebody's own under that name hardly begins so."""
+TOO_DEEP: Final = b'"sunk.coreweave.com/too-deep"'
+"""Stands where something was cut out. What it stands in must not be taken for the object."""
+_DEEPEST: Final = 200
+_PIECE: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]|[\]}]', re.DOTALL)
 
 
 class Lines:
@@ -62,17 +67,46 @@ _bare = json.Decoder(Record)
 _status = json.Decoder(Status)
 
 
+def shallow(text: bytes) -> bytes:
+    """The same JSON with everything cut out that is nested so deep that it cannot be read.
+
+    msgspec steps over what nobody asks for by recursion, and gives up with a RecursionError: one such object, of whoever
+    may write one, would end the watch of all others.
+    """
+    parts, kept, begin, depth = [], 0, 0, 0
+    for piece in _PIECE.finditer(text):
+        match piece[0]:
+            case b"[" | b"{":
+                depth += 1
+                begin = piece.start() if depth == _DEEPEST + 1 else begin
+            case b"]" | b"}":
+                if depth == _DEEPEST + 1:
+                    parts += [text[kept:begin], TOO_DEEP]
+                    kept = piece.end()
+                depth -= 1
+    return b"".join((*parts, text[kept:]))
+
+
 def frame(line: bytes) -> Frame:
     try:
-        return _frame.decode(line)
+        return _decoded(line)
     except DecodeError as error:
         raise Unreadable(f"a line of {len(line)} bytes is no watch event: {error}") from error
+
+
+def _decoded(line: bytes) -> Frame:
+    try:
+        return _frame.decode(line)
+    except RecursionError:
+        return _frame.decode(shallow(line))
 
 
 def bare(item: bytes | Raw) -> Record | None:
     """Read the metadata alone: all that a bookmark has, and all that is safe to ask of an object of odd shape."""
     try:
         return _bare.decode(item)
+    except RecursionError:
+        return bare(shallow(bytes(item)))
     except DecodeError:
         return None
 

@@ -225,7 +225,7 @@ class Watch(Generic[R]):
             return None
         try:
             return self._line.decode_lines(lean(lines))
-        except DecodeError:
+        except (DecodeError, RecursionError):
             return None
 
     def _usual(self, one: Line[R]) -> Iterable[Event[R]]:

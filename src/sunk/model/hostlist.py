@@ -36,6 +36,7 @@ MAX_NAMES: Final = 1_048_576
 _DIGITS: Final = "0123456789"
 _LARGEST: Final = 2**64 - 1
 _SAFE_DIGITS: Final = 19
+_LONGEST_NUMBER: Final = 256
 _SEPARATORS: Final = "\t\n ,"
 _FORBIDDEN: Final = re.compile(r"[\t\n\r ,\[\]{}]")
 _SPECIAL: Final = re.compile(r"[\[\]{}\r]")
@@ -96,6 +97,8 @@ def _numbers(group: re.Match[str], *, text: str, start: int) -> list[str]:
         span = _SPAN.fullmatch(each)
         if span is None:
             raise _malformed(text, place, f"has {each!r} where a number or a range such as 1-3 may stand")
+        if len(each) > 2 * _LONGEST_NUMBER:
+            raise _malformed(text, place, "has a range with a number beyond 64 bits")
         low, high = int(span[1]), int(span[2])
         if low > high:
             raise _malformed(text, place, f"has a range that runs backwards, {each!r}")
@@ -125,6 +128,8 @@ def _readable(name: str) -> str:
 
 
 def _is_too_large(digits: str) -> bool:
+    if len(digits) > _LONGEST_NUMBER:  # Python refuses to read one of thousands of digits, zeros or not
+        return True
     return len(digits) > _SAFE_DIGITS and int(digits) >= _LARGEST
 
 
@@ -142,6 +147,15 @@ def compress(names: Iterable[str], *, sort: bool = False) -> str:
     if sort:
         runs = list(_joined(_untangled(sorted(runs, key=_Order()))))
     return ",".join(_written(prefix, list(group)) for prefix, group in groupby(runs, key=_bracket))
+
+
+def shown(names: Iterable[str]) -> str:
+    """Names for a log or a message: as a hostlist, or as they are where one of them is no name that Slurm could have."""
+    found = list(names)
+    try:
+        return compress(found)
+    except ValueError:
+        return ",".join(found)
 
 
 def _checked(names: list[str]) -> list[str]:

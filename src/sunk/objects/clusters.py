@@ -2,10 +2,8 @@
 
 from typing import Final
 
-from msgspec import DecodeError, json
-
 from sunk.kube.custom import Custom, resource
-from sunk.model import names
+from sunk.model import foreign, names
 from sunk.model.cluster.kind import SLURMCLUSTER, SlurmClusterSpec, SlurmClusterStatus
 from sunk.model.report import Report
 
@@ -17,6 +15,6 @@ SLURMCLUSTERS: Final = resource(SLURMCLUSTER)
 def report(cluster: SlurmCluster) -> Report | None:
     """What the syncer has said; None if it has said nothing yet, or nothing that can be read."""
     try:
-        return json.decode(cluster.metadata.annotations.get(names.SYNCER_REPORT, ""), type=Report)
-    except DecodeError:
+        return foreign.decode(cluster.metadata.annotations.get(names.SYNCER_REPORT, ""), Report)
+    except foreign.Unreadable:
         return None

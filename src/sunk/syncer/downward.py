@@ -196,7 +196,7 @@ class Downward:
             delay = max(self._queue.retry(name) for name in names)
             known = isinstance(trouble, SlurmError | Stale | KubeError | ValueError)
             words = "%s: %s; again in %.1f s at most"
-            log.warning(words, hostlist.compress(names), trouble, delay, exc_info=None if known else trouble)
+            log.warning(words, hostlist.shown(names), trouble, delay, exc_info=None if known else trouble)
 
     def _tell_of_waves(self) -> None:
         wave = self._pairs.falls.look()

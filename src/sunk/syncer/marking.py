@@ -61,7 +61,7 @@ class Marking:
             await self._merge(found)
         except (SlurmError, Stale, ValueError) as trouble:
             delay = max(self._queue.retry(name) for name in found)
-            log.warning("extra of %s: %s; again in %.1f s at most", hostlist.compress(found), trouble, delay)
+            log.warning("extra of %s: %s; again in %.1f s at most", hostlist.shown(found), trouble, delay)
         else:
             for name in found:
                 self._queue.forget(name)
@@ -76,5 +76,5 @@ class Marking:
         outcome = await self._ground.orders.merge_extra(ours)
         self.written += len(outcome.done)
         if outcome.refused:
-            log.warning("extra of %s: there is no room left for ours", hostlist.compress(outcome.refused))
+            log.warning("extra of %s: there is no room left for ours", hostlist.shown(outcome.refused))
         await self._ground.mirror.read_after()

@@ -5,14 +5,19 @@ when ours is lifted; theirs may be lifted by anybody, and ours is then put on if
 """
 
 from hashlib import sha256
+from typing import Final
 
-from msgspec import DecodeError, Struct, json
+from msgspec import Struct
 
-from sunk.model import drains, names
+from sunk.model import drains, foreign, names
 from sunk.model.drains import Deed, Drain, Undrain
 from sunk.model.personal import Answer, Order
 from sunk.syncer.causes import Pair, causes, standing
 from sunk.syncer.pods import ComputePod
+
+LONGEST_ID: Final = 128
+_SHOWN: Final = 1024
+"""Characters of an answer: a reason that somebody put on in Slurm may be of any length."""
 
 
 class Asked(Struct, frozen=True):
@@ -68,28 +73,30 @@ def _undrain(order: Order, pair: Pair) -> Asked:
         word = "down" if found.down else "not registered"
         return _no(order.id, f"Slurm says it is {word}, and an undrain would bring it back to service: mend that first")
     if ours is not None:
-        words = f"the drain «{found.reason}» is lifted, and the node stays drained: {ours}"
+        words = f"the drain «{found.reason[:_SHOWN]}» is lifted, and the node stays drained: {ours}"
         return Asked(Answer(id=order.id, done=True, words=words), Drain(ours))
-    return Asked(Answer(id=order.id, done=True, words=f"the drain «{found.reason}» is lifted"), Undrain())
+    return Asked(Answer(id=order.id, done=True, words=f"the drain «{found.reason[:_SHOWN]}» is lifted"), Undrain())
 
 
 def _read(text: str) -> Order | None:
+    """None if nobody could answer it: its number stands in the answer, and a Pod has little room."""
     try:
-        return json.decode(text, type=Order)
-    except DecodeError:
+        order = foreign.decode(text, Order)
+    except foreign.Unreadable:
         return None
+    return order if len(order.id) <= LONGEST_ID else None
 
 
 def _answered(pod: ComputePod) -> str:
     try:
-        return json.decode(pod.metadata.annotations.get(names.ORDER_DONE, ""), type=Answer).id
-    except DecodeError:
+        return foreign.decode(pod.metadata.annotations.get(names.ORDER_DONE, ""), Answer).id
+    except foreign.Unreadable:
         return ""
 
 
 def _yes(number: str, words: str) -> Asked:
-    return Asked(Answer(id=number, done=True, words=words))
+    return Asked(Answer(id=number, done=True, words=words[:_SHOWN]))
 
 
 def _no(number: str, words: str) -> Asked:
-    return Asked(Answer(id=number, done=False, words=words))
+    return Asked(Answer(id=number, done=False, words=words[:_SHOWN]))

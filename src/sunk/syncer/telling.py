@@ -112,7 +112,7 @@ class Teller:
         self.counts.calls += 1
         outcome = await call.send()
         setattr(self.counts, call.kind, getattr(self.counts, call.kind) + len(outcome.done))
-        log.info("%s: %s%s", call.words, hostlist.compress(outcome.done) or "nobody", _left_out(outcome))
+        log.info("%s: %s%s", call.words, hostlist.shown(outcome.done) or "nobody", _left_out(outcome))
         if call.kind == "featured" and outcome.done:
             self._want_reconfigure()  # partitions that are made of features follow only then
         if outcome.covered:
@@ -165,7 +165,7 @@ class Teller:
 
 
 def _left_out(outcome: Outcome) -> str:
-    unknown = f"; unknown: {hostlist.compress(outcome.unknown)}" if outcome.unknown else ""
-    refused = f"; left as they are: {hostlist.compress(outcome.refused)}" if outcome.refused else ""
-    changed = f"; changed meanwhile: {hostlist.compress(outcome.changed)}" if outcome.changed else ""
+    unknown = f"; unknown: {hostlist.shown(outcome.unknown)}" if outcome.unknown else ""
+    refused = f"; left as they are: {hostlist.shown(outcome.refused)}" if outcome.refused else ""
+    changed = f"; changed meanwhile: {hostlist.shown(outcome.changed)}" if outcome.changed else ""
     return unknown + refused + changed

@@ -9,7 +9,7 @@ from msgspec import DecodeError, Raw, json
 
 from sunk.kube import frames
 from sunk.kube.errors import ApiError, Gone, Unreadable
-from sunk.kube.frames import Line, Lines, lean
+from sunk.kube.frames import TOO_DEEP, Line, Lines, bare, frame, lean, shallow
 from sunk.kube.resource import Record
 
 LINE = st.binary(max_size=50).map(lambda line: line.replace(b"\n", b""))
@@ -121,3 +121,28 @@ def test_a_line_that_is_no_event_is_said_to_be_unreadable() -> None:
 def test_a_list_of_that_name_that_is_somebodys_own_stays() -> None:
     line = b'{"type":"ADDED","object":{"metadata":{"name":"a"},"spec":{"size":1,"managedFields":["x"]}}}\n'
     assert lean(line) == line
+
+
+DEEP = b'{"a":' * 10_000 + b'"]}[{"' + b"}" * 10_000
+
+
+MOST = 199
+
+
+@pytest.mark.parametrize("depth", [1, 150, 250, 1000, 10_000, 100_000])
+def test_what_is_nested_too_deep_is_cut_out_and_the_rest_stays(depth: int) -> None:
+    inner = b"[" * depth + b'"a]\\"}"' + b"]" * depth
+    text = b'{"metadata":{"name":"n"},"spec":[' + inner + b',2],"status":{"x":"y"}}'
+    found = shallow(text)
+    assert (found == text) is (TOO_DEEP not in found) is (depth < MOST)
+    assert json.decode(found)["status"] == {"x": "y"}
+    assert json.decode(found)["spec"][1] == 2
+
+
+def test_a_deep_object_on_a_line_is_framed_and_its_name_can_be_read() -> None:
+    line = b'{"type":"MODIFIED","object":{"metadata":{"name":"n","resourceVersion":"7"},"spec":' + DEEP + b"}}"
+    found = frame(line)
+    assert found.type == "MODIFIED"
+    named = bare(found.object)
+    assert named is not None
+    assert named.metadata.resource_version == "7"

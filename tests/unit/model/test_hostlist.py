@@ -5,7 +5,7 @@ import time
 import pytest
 from hypothesis import given, strategies as st
 
-from sunk.model.hostlist import MAX_NAMES, MAX_RANGE, compress, expand
+from sunk.model.hostlist import MAX_NAMES, MAX_RANGE, compress, expand, shown
 
 
 @pytest.mark.parametrize(
@@ -151,3 +151,19 @@ def test_five_thousand_names_take_no_time_to_speak_of() -> None:
     assert compress(scattered, sort=True) == "gpu-[0000-4999]"
     assert expand(compress(scattered)) == tuple(scattered)
     assert time.process_time() - began < 5, "it takes 30 ms; comparing each with each would take minutes"
+
+
+def test_numbers_of_any_length_are_refused_as_what_they_are() -> None:
+    for digits in ("9" * 20, "9" * 5000, "0" * 5000):
+        with pytest.raises(ValueError, match="beyond 64 bits"):
+            compress([f"x{digits}"])
+        with pytest.raises(ValueError, match="beyond 64 bits"):
+            expand(f"x{digits}")
+    with pytest.raises(ValueError, match="beyond 64 bits"):
+        expand(f"x[1-{'9' * 5000}]")
+
+
+def test_what_is_only_shown_is_never_an_error() -> None:
+    assert shown(["n1", "n2"]) == "n[1-2]"
+    assert shown(["n1", "x99999999999999999999"]) == "n1,x99999999999999999999"
+    assert shown([]) == ""

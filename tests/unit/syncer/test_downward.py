@@ -156,6 +156,27 @@ async def test_who_is_no_member_is_never_told_anything() -> None:
         assert stage.slurm.told == []
 
 
+@pytest.mark.parametrize(
+    "order",
+    [
+        "x" * 140_000,
+        json.encode({"id": "1", "act": "drain", "reason": "r" * 140_000}).decode(),
+        json.encode({"id": "i" * 140_000, "act": "undrain"}).decode(),
+        '{"id":' * 10_000,
+        '{"id":"1","act":"drain","deep":' + "[" * 10_000 + "]" * 10_000 + "}",
+    ],
+    ids=["no JSON", "a long reason", "a long id", "deep", "deep within"],
+)
+async def test_a_pod_with_an_impossible_name_and_an_impossible_order_keeps_nobody_waiting(order: str) -> None:
+    odd = "x99999999999999999999"
+    async with staged(["n1"]) as stage:
+        stage.put(pod(odd, order=order, order_done='{"id":' * 10_000))
+        await asyncio.sleep(1)
+        stage.put(pod("n1", cordon="disk"))
+        await asyncio.sleep(1)
+        assert stage.slurm.drains() == [("n1", "k8s: cordon: disk")]
+
+
 async def test_a_node_that_is_down_is_left_alone_until_it_is_up() -> None:
     async with staged(["n1"]) as stage:
         stage.slurm.put(drained("n1", reason="k8s: cordon", base=NodeBase.DOWN))

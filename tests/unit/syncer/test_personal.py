@@ -134,3 +134,18 @@ def test_features_are_written_where_they_differ_in_any_order() -> None:
     groups.add("n5", pod=bare, pair=pair(of=bare, on=row("n5", features=("x",))), skew=5)
     groups.add("n6", pod=bare, pair=pair(of=bare, on=row("n6")), skew=5)
     assert groups.featured == {("a", "b"): ["n2", "n3"], (): ["n5"]}
+
+
+@pytest.mark.parametrize("order", ["x" * 140_000, '{"id":"' + "i" * 140_000 + '","act":"drain"}', '{"a":' * 10_000])
+def test_whatever_is_asked_the_answer_is_short(order: str) -> None:
+    answer = found(asking(order))
+    assert not answer.answer.done
+    assert len(json.encode(answer.answer)) < 2000
+    done = json.encode(answer.answer).decode()
+    assert asked(asking(order, order_done=done), None) is None, "it is answered once"
+
+
+def test_a_long_reason_of_slurm_does_not_make_a_long_answer() -> None:
+    answer = found(asking(UNDRAIN), drained(reason="r" * 140_000))
+    assert answer.deed == Undrain()
+    assert len(json.encode(answer.answer)) < 2000

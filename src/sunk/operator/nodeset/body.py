@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from msgspec import Raw, json
 
-from sunk.model import names
+from sunk.model import foreign, names
 from sunk.objects.members import NodeSet, ours, owned_by
 from sunk.objects.standing import NODE
 
@@ -78,4 +78,7 @@ def pinned(affinity: dict[str, Any], *, node: str) -> dict[str, Any]:
 
 def plain(template: Raw) -> bytes:
     """The template in a form that is the same however it was written down."""
-    return json.encode(json.decode(template), order="deterministic")
+    try:
+        return json.encode(foreign.tree(template), order="deterministic")
+    except foreign.Unreadable:
+        return bytes(template)  # no Pod is made from it, but what was tried has to have a name

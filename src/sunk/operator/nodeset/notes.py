@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from sunk.kube.events import Recorder, about
-from sunk.model.hostlist import compress
+from sunk.model.hostlist import shown
 from sunk.model.nodeset import NODESET
 from sunk.objects.members import NodeSet
 from sunk.operator.nodeset.member import Member
@@ -84,5 +84,5 @@ class Notes:
 
 
 def _short(found: Sequence[str]) -> str:
-    told = compress(found)
+    told = shown(found)
     return told if len(told) <= _LONGEST else f"{told[:_LONGEST]}…"

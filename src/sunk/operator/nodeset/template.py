@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct, field
 
 from sunk.kube.core import Toleration
+from sunk.model import foreign
 from sunk.model.names import SLURMD
 from sunk.model.quantity import Quantity, amount
 from sunk.model.refusal import Refusal
@@ -79,7 +80,9 @@ class Template(Struct, frozen=True, gc=False):
 def read(raw: msgspec.Raw | bytes) -> Template:
     """Look into a template; one that cannot make a compute Pod is refused as `InvalidTemplate`."""
     try:
-        found = msgspec.convert(_without_nulls(msgspec.json.decode(raw)), Template)
+        found = msgspec.convert(_without_nulls(foreign.tree(raw)), Template)
+    except foreign.Unreadable as wrong:
+        raise _invalid(str(wrong)) from wrong
     except msgspec.DecodeError as wrong:
         raise _invalid(_in_words(str(wrong))) from wrong
     if complaint := next(_complaints(found), None):
