@@ -16,7 +16,7 @@ at once; so that has to be so for a while, and it is not believed at all while m
 import asyncio
 import logging
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from sunk.kube.controller import Controller, Effort, Requeue, Source
@@ -31,8 +31,8 @@ from sunk.slurm.states import NodeBase
 from sunk.syncer.causes import standing
 from sunk.syncer.ground import Ground
 from sunk.syncer.holders import Holders
-from sunk.syncer.pods import ComputePod, terminating
-from sunk.syncer.strangers import lost
+from sunk.syncer.pods import ComputePod, condition, terminating
+from sunk.syncer.registered import Registered
 
 log = logging.getLogger(__name__)
 
@@ -64,8 +64,7 @@ class Clearing:
     def __init__(self, ground: Ground, holders: Holders) -> None:
         self._ground = ground
         self._holders = holders
-        self._unknown: dict[Key, tuple[str, float]] = {}
-        """Pods whose node Slurm does not know: which one of that name, and since when."""
+        self._registered = Registered(ground.pods.store, ground.mirror.nodes)
         self._settling = min(SETTLED, ground.manner.restart_unknown_after)
         self._believed = False
         effort = Effort(workers=WORKERS)
@@ -79,8 +78,9 @@ class Clearing:
 
     def report(self) -> Report:
         """Say why Pods that Slurm does not know are not cleared."""
-        waits = any(_now() - since >= self._settling for _, since in self._unknown.values())
-        return Report(held=lost(self._ground.pods.store.all(), self._ground.mirror.nodes) if waits else "")
+        lost = self._registered.lost()
+        waits = lost and any(self._waits_for_slurm(pod) for pod in self._ground.pods.store.all())
+        return Report(held=lost if waits else "")
 
     def _look(self, name: str) -> None:
         pod = self._ground.pod(name)
@@ -99,7 +99,6 @@ class Clearing:
     async def _reconcile(self, key: Key) -> Requeue | None:
         pod = self._ground.pods.store.get(key)
         if pod is None or terminating(pod):
-            self._unknown.pop(key, None)
             return None
         wanted = self._judged(pod)
         if wanted == _given(pod):
@@ -126,19 +125,24 @@ class Clearing:
         if not isinstance(mirror.state, Known) or mirror.suspicious:
             return None
         node = mirror.nodes.get(pod.metadata.name)
-        if node is not None:
-            self._unknown.pop(pod.key, None)
-        elif not self._settled(pod):
+        if node is None and (not self._settled(pod) or self._registered.lost()):
             return None
         return clearance(node, held=self._holders.holds(pod.metadata.name))
 
     def _settled(self, pod: ComputePod) -> bool:
-        """Whether Slurm has not known this very Pod for long enough, and knows most others."""
-        uid, since = self._unknown.get(pod.key, ("", 0.0))
-        if uid != pod.metadata.uid:
-            self._unknown[pod.key] = pod.metadata.uid, _now()
+        """Whether Slurm answers for long enough, and has not known this very Pod for as long, as the Pod itself says."""
+        state, told = self._ground.mirror.state, condition(pod, names.SLURM_RUNNING)
+        if not isinstance(state, Known) or _now() - state.since < self._settling:
             return False
-        return _now() - since >= self._settling and not lost(self._ground.pods.store.all(), self._ground.mirror.nodes)
+        if told is None or told.status != "Unknown" or told.last_transition_time is None:
+            return False
+        return (datetime.now(UTC) - told.last_transition_time).total_seconds() >= self._settling
+
+    def _waits_for_slurm(self, pod: ComputePod) -> bool:
+        unknown = (
+            names.PENDING_DELETION in pod.metadata.annotations and pod.metadata.name not in self._ground.mirror.nodes
+        )
+        return unknown and not terminating(pod) and self._settled(pod)
 
     async def _judged_anew(self, key: Key) -> str | None:
         """By a read that begins now."""

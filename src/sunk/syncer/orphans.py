@@ -94,11 +94,19 @@ class Orphans:
         self._held = ""
         follows = (ground.pods, ground.slices, ground.sets)
         self.work: Final = Rounds(
-            "orphans", self.look, follows=follows, period=min(PERIOD, ground.manner.forget_after / 2)
+            "orphans",
+            self.look,
+            follows=follows,
+            period=min(PERIOD, ground.manner.forget_after / 2),
+            begin=self._forget,
         )
 
     def report(self) -> Report:
         return Report(held=self._held)
+
+    def _forget(self) -> None:
+        """Count from now: nothing dates a record that is in no slice, and nobody of us has watched it meanwhile."""
+        self._seen, self._since = {}, {}
 
     async def look(self) -> None:
         orphans, now, grace = self._orphans(), _now(), self._ground.manner.forget_after

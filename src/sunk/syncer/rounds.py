@@ -14,7 +14,10 @@ log = logging.getLogger(__name__)
 
 
 class Rounds:
-    """One look after the other, begun when all that it looks at has been read. A look that goes wrong is repeated."""
+    """One look after the other, begun when all that it looks at has been read. A look that goes wrong is repeated.
+
+    `begin` is called each time that we begin to lead: what was counted in an earlier term was not watched since.
+    """
 
     def __init__(
         self,
@@ -23,11 +26,13 @@ class Rounds:
         *,
         follows: Sequence[Collection[Any]] = (),
         period: float,
+        begin: Callable[[], None] = lambda: None,
     ) -> None:
         self.name: Final = name
         self._look = look
         self._follows = tuple(follows)
         self._period = period
+        self._begin = begin
         self._closed = False
         self._idle = asyncio.Event()
         self._idle.set()
@@ -39,6 +44,7 @@ class Rounds:
     async def run(self) -> Never:
         for each in self._follows:
             await each.store.complete()
+        self._begin()
         while True:
             if not self._closed:
                 await self._once()

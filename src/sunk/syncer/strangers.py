@@ -11,6 +11,7 @@ So if most of the Pods that should be known are not, none is touched, and that i
 import asyncio
 import logging
 from collections.abc import Collection, Iterable, Mapping
+from datetime import UTC, datetime
 from typing import Final, Protocol
 
 from sunk.kube.client import Deletion, Preconditions
@@ -25,7 +26,7 @@ from sunk.slurm.states import NodeBase, NodeFlag
 from sunk.syncer.ground import Ground
 from sunk.syncer.holders import Holders
 from sunk.syncer.members import Members
-from sunk.syncer.pods import ComputePod, ready
+from sunk.syncer.pods import ComputePod, condition, ready
 from sunk.syncer.rounds import Rounds
 
 log = logging.getLogger(__name__)
@@ -35,6 +36,8 @@ PAUSE: Final = 10.0
 """Seconds between two restarts, over all Pods."""
 LONGEST: Final = 3600.0
 FRESH: Final = 5.0
+SETTLED: Final = 15.0
+"""Seconds for which Slurm has to answer: a slurmd looks for slurmctld once in ten."""
 _SILENT: Final = NodeFlag.NOT_RESPONDING.value
 
 
@@ -45,11 +48,14 @@ class Names(Protocol):
 def lost(pods: Iterable[ComputePod], known: Names) -> str:
     """Say so if Slurm does not know most of the Pods that are ready; empty if it knows enough of them."""
     ready_ones = [pod.metadata.name for pod in pods if ready(pod)]
-    unknown = [name for name in ready_ones if name not in known]
-    if 2 * len(unknown) <= len(ready_ones):
+    return told_lost([name for name in ready_ones if name not in known], of=len(ready_ones))
+
+
+def told_lost(unknown: Collection[str], *, of: int) -> str:
+    if 2 * len(unknown) <= of:
         return ""
     return (
-        f"Slurm does not know {len(unknown)} of the {len(ready_ones)} Pods that are ready, {min(unknown)} among them: if "
+        f"Slurm does not know {len(unknown)} of the {of} Pods that are ready, {min(unknown)} among them: if "
         "slurmctld lost its state, bring it back; if it is meant to begin anew, delete these Pods"
     )
 
@@ -67,28 +73,46 @@ def is_silent(node: Node) -> bool:
     return given_up or bool(node.state_bits & _SILENT)
 
 
+def since(pod: ComputePod, node: Node | None) -> datetime | None:
+    """Since when it is one, by what we have written on the Pod; None if it does not say so yet.
+
+    Every copy reads the same there: one that leads again has not watched meanwhile, and one that leads for the first
+    time need not begin to count.
+    """
+    kind, status = (names.SLURM_RUNNING, "Unknown") if node is None else (names.SLURM_NOT_RESPONDING, "True")
+    told, begun = condition(pod, kind), condition(pod, "Ready")
+    if told is None or told.status != status or told.last_transition_time is None:
+        return None
+    # Who is not ready is no stranger, so it counts from when it was both.
+    times = [told.last_transition_time, begun.last_transition_time if begun is not None else None]
+    return max(time for time in times if time is not None)
+
+
 class Waits:
-    """For how long each has been a stranger, and how long it has to be one to be started anew: longer each time."""
+    """How long each has to be a stranger to be started anew: longer each time. Who was tried last comes last."""
 
     def __init__(self, first: float) -> None:
         self._first = first
-        self._since: dict[str, tuple[str, float]] = {}
         self._waits: dict[str, float] = {}
+        self._tried: dict[str, int] = {}
+        self._tries = 0
 
-    def due(self, strangers: Mapping[str, str], *, now: float) -> list[str]:
-        """Hear who is a stranger now, all of them, each with the uid of its Pod. Give those for whom it is time."""
-        old = self._since
-        self._since = {
-            name: old[name] if name in old and old[name][0] == uid else (uid, now) for name, uid in strangers.items()
-        }
-        return [name for name, (_, since) in self._since.items() if now - since >= self.wait(name)]
+    def due(self, ages: Mapping[str, float]) -> list[str]:
+        """Hear who is a stranger now, all of them, and for how many seconds. Give those for whom it is time, in turn."""
+        self._tried = {name: at for name, at in self._tried.items() if name in ages}
+        able = [name for name, age in ages.items() if age >= self.wait(name)]
+        return sorted(able, key=lambda name: (self._tried.get(name, 0), name))
+
+    def tries(self, name: str) -> None:
+        """Hear that one is tried. Whatever comes of it, the others are next."""
+        self._tries += 1
+        self._tried[name] = self._tries
 
     def wait(self, name: str) -> float:
         return self._waits.get(name, self._first)
 
     def restarted(self, name: str) -> None:
         self._waits[name] = min(2 * self.wait(name), LONGEST)
-        self._since.pop(name, None)
 
     def known(self, name: str) -> None:
         """Hear that a node is well: the next time begins anew."""
@@ -120,17 +144,26 @@ class Strangers:
         return Report(held=self._held)
 
     async def look(self) -> None:
-        if not isinstance(self._ground.mirror.state, Known):
-            self._waits.due({}, now=_now())  # nobody knows for how long they have been known or not
+        state = self._ground.mirror.state
+        if not isinstance(state, Known):
             return
         strangers = self._strangers()
         for name in self._waits.tried:
             if name not in strangers and name in self._ground.mirror.nodes:
                 self._waits.known(name)
-        due = self._waits.due({name: pod.metadata.uid for name, pod in strangers.items()}, now=_now())
+        due = self._waits.due({name: self._age(pod) for name, pod in strangers.items()})
         self._held = self._lost(strangers) if due else ""
+        # A slurmd looks for a slurmctld that was away once in ten seconds.
+        if _now() - state.since < min(SETTLED, self._ground.manner.restart_unknown_after):
+            return
         if due and not self._held and not self._ground.mirror.suspicious and self._restarts.try_take():
+            self._waits.tries(due[0])
             await self._restart(strangers[due[0]])
+
+    def _age(self, pod: ComputePod) -> float:
+        """For how many seconds a Pod has been a stranger."""
+        begun = since(pod, self._ground.mirror.nodes.get(pod.metadata.name))
+        return 0.0 if begun is None else (datetime.now(UTC) - begun).total_seconds()
 
     def _strangers(self) -> dict[str, ComputePod]:
         """Hardly any Pod is one, and that is looked at first: there may be thousands."""

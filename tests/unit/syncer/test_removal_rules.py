@@ -1,27 +1,35 @@
 """What may be taken away, as rules: clearances, records that go, records that stay."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 from hypothesis import given, strategies as st
 from msgspec import Raw
 from msgspec.structs import replace
 from tests.unit.slurm.blank import blank
 from tests.unit.syncer.both import CLUSTER, drained, entry, pod, row, slice_of
+from tests.unit.syncer.stores import put, remove
 
 from sunk.kube.resource import Metadata
+from sunk.kube.store import Store
 from sunk.model.nodeset import NodeSetSpec, NodeSetStatus
 from sunk.model.nodeslice import NodeSliceStatus, Refused
 from sunk.objects.members import NODESETS, NodeSet, NodeSlice
 from sunk.slurm.records import Job, Node, Reservation
+from sunk.slurm.rows import Rows
 from sunk.slurm.states import JobBase, JobFlag, NodeBase, NodeFlag
 from sunk.syncer.clearing import clearance
 from sunk.syncer.completing import began, patience
 from sunk.syncer.hindrance import hindrance
 from sunk.syncer.orphans import came_late, incomplete, too_many
+from sunk.syncer.pods import ComputePod, Condition
+from sunk.syncer.registered import Registered
 from sunk.syncer.release import Freed, status
 from sunk.syncer.reshape import differences, is_kept
-from sunk.syncer.strangers import Waits, is_stranger, lost
+from sunk.syncer.strangers import Waits, is_stranger, lost, since
 
 SPECIFIC, ALL = 1 << 15, 1 << 19
+BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 # Clear to delete
@@ -179,19 +187,61 @@ def test_a_pod_whose_address_is_another_s_is_a_stranger_only_if_slurm_gets_no_an
     assert not is_stranger(here, row("n1", base=NodeBase.DOWN, reason="bad fan", address="10.0.0.5"))
 
 
-def test_each_new_start_of_the_same_waits_longer_and_a_new_pod_begins_to_wait_anew() -> None:
+def test_each_new_start_of_the_same_waits_longer_until_it_was_well() -> None:
     waits = Waits(60.0)
-    assert waits.due({"n1": "u1"}, now=0) == []
-    assert waits.due({"n1": "u1"}, now=59) == []
-    assert waits.due({"n1": "u1"}, now=60) == ["n1"]
+    assert waits.due({"n1": 59.0}) == []
+    assert waits.due({"n1": 60.0}) == ["n1"]
     waits.restarted("n1")
-    assert waits.due({"n1": "u2"}, now=61) == []
-    assert waits.due({"n1": "u2"}, now=125) == []
-    assert waits.due({"n1": "u2"}, now=181) == ["n1"]
-    assert waits.due({}, now=182) == []
-    assert waits.due({"n1": "u2"}, now=183) == [], "it was known in between"
+    assert waits.due({"n1": 119.0}) == []
+    assert waits.due({"n1": 120.0}) == ["n1"]
     waits.known("n1")
-    assert waits.due({"n1": "u2"}, now=243) == ["n1"]
+    assert waits.due({"n1": 60.0}) == ["n1"]
+
+
+def test_one_that_cannot_be_started_anew_keeps_no_other_from_it() -> None:
+    waits, tried = Waits(60.0), []
+    for _ in range(6):
+        name = waits.due({"n1": 90.0, "n2": 80.0, "n3": 70.0})[0]
+        waits.tries(name)
+        tried.append(name)
+    assert tried == ["n1", "n2", "n3"] * 2
+
+
+def test_since_when_it_is_a_stranger_stands_on_the_pod() -> None:
+    """So one that leads again has skipped nothing, and one that leads for the first time begins nothing over."""
+    found = pod("n1")
+    assert since(found, None) is None, "nobody has written it yet"
+    told = Condition("SlurmRunning", "Unknown", last_transition_time=BEGAN + timedelta(seconds=90))
+    calls = Condition("SlurmNotResponding", "True", last_transition_time=BEGAN + timedelta(seconds=70))
+    ready = Condition("Ready", "True", last_transition_time=BEGAN + timedelta(seconds=80))
+    said = replace(found, status=replace(found.status, conditions=(ready, told, calls)))
+    assert since(said, None) == BEGAN + timedelta(seconds=90)
+    assert since(said, row("n1", NodeFlag.NOT_RESPONDING)) == BEGAN + timedelta(seconds=80)
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(("pod", "row")), st.sampled_from("abcd"), st.sampled_from(("ready", "not", "gone")))
+    )
+)
+async def test_what_is_counted_by_events_is_what_a_walk_would_find(history: list[tuple[str, str, str]]) -> None:
+    pods, rows = Store[ComputePod]("pods"), Rows[str, Node]("nodes", key=lambda one: one.name)
+    registered = Registered(pods, rows)
+    held: dict[str, Node] = {}
+    for side, name, what in history:
+        if side == "row":
+            held = {key: one for key, one in held.items() if key != name} | (
+                {name: row(name)} if what == "ready" else {}
+            )
+            difference = rows.compare(tuple(held.values()))
+            rows.replace(difference)
+            rows.tell(difference)
+        elif what == "gone":
+            if (there := pods.get(pod(name).key)) is not None:
+                remove(pods, there)
+        else:
+            put(pods, pod(name, ready=what == "ready"))
+        assert registered.lost() == lost(pods.all(), rows)
 
 
 # Another size

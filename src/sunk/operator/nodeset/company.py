@@ -5,13 +5,67 @@ seen to. They are sought group by group, and a group in which nothing has change
 and knows its answers. So a decision takes as long as what it is about, and not as long as the list of members.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from itertools import chain
 from operator import is_
+from typing import Final
+
+from msgspec import Struct
 
 from sunk.operator.nodeset.difference import Difference
 from sunk.operator.nodeset.member import Member
+
+
+class Tally(Struct, frozen=True):
+    """How many members are what. `of` and `old` count those that have a Pod, by the template it was made from."""
+
+    there: int = 0
+    """Have a Pod."""
+    available: int = 0
+    """Jobs can be run there, and they are not about to leave."""
+    ready: int = 0
+    drained: int = 0
+    unfit: int = 0
+    leaving: int = 0
+    ending: int = 0
+    """Have a Pod that is being deleted."""
+    of: Mapping[str, int] = {}
+    staying_of: Mapping[str, int] = {}
+    """The same, without those that leave."""
+
+    def old(self, revision: str) -> int:
+        """Those that stay with a Pod of another template."""
+        return sum(count for found, count in self.staying_of.items() if found != revision)
+
+
+_NUMBERS: Final = ("there", "available", "ready", "drained", "unfit", "leaving", "ending")
+
+
+def _tally(members: Iterable[Member]) -> Tally:
+    everyone = list(members)
+    there = [one for one in everyone if one.pod is not None]
+    return Tally(
+        there=len(there),
+        available=sum(one.available and not one.leaving for one in there),
+        ready=sum(one.ready for one in there),
+        drained=sum(one.drained for one in there),
+        unfit=sum(bool(one.unfit) for one in everyone),
+        leaving=sum(one.leaving for one in everyone),
+        ending=sum(not one.alive for one in there),
+        of=Counter(one.revision for one in there),
+        staying_of=Counter(one.revision for one in there if not one.leaving),
+    )
+
+
+def _summed(tallies: list[Tally]) -> Tally:
+    of, staying = Counter[str](), Counter[str]()
+    for one in tallies:
+        of.update(one.of)
+        staying.update(one.staying_of)
+    numbers = {name: sum(getattr(one, name) for one in tallies) for name in _NUMBERS}
+    return Tally(**numbers, of=of, staying_of=staying)
 
 
 class Group(tuple[Member, ...]):  # noqa: SLOT001 - what it knows has to stand somewhere
@@ -48,6 +102,10 @@ class Group(tuple[Member, ...]):  # noqa: SLOT001 - what it knows has to stand s
         return sum(not one.available for one in self if one.staying)
 
     @cached_property
+    def tally(self) -> Tally:
+        return _tally(self)
+
+    @cached_property
     def revisions(self) -> frozenset[str]:
         """The templates that the Pods were made from."""
         return frozenset(one.revision for one in self if one.pod is not None)
@@ -66,6 +124,9 @@ class Company(tuple[Member, ...]):  # noqa: SLOT001 - as above
             return before
         found = cls(chain.from_iterable(parts))
         found.groups = parts
+        if before is not None and _same_nodes(parts, before.groups):
+            # Another Pod is no other member: what was found by comparing Nodes holds as long as this is the same set.
+            found.__dict__ |= {key: before.__dict__[key] for key in _OF_NODES if key in before.__dict__}
         return found
 
     @cached_property
@@ -93,6 +154,10 @@ class Company(tuple[Member, ...]):  # noqa: SLOT001 - as above
         return sum(group.lacking for group in self.groups)
 
     @cached_property
+    def tally(self) -> Tally:
+        return _summed([group.tally for group in self.groups])
+
+    @cached_property
     def _without_place(self) -> Difference:
         return Difference()
 
@@ -113,6 +178,16 @@ class Company(tuple[Member, ...]):  # noqa: SLOT001 - as above
 
     def _all(self, which: Callable[[Group], tuple[Member, ...]]) -> tuple[Member, ...]:
         return tuple(chain.from_iterable(which(group) for group in self.groups))
+
+
+_OF_NODES: Final = ("nodes", "_without_place")
+"""What is known of a company and follows from the Nodes of its members alone."""
+
+
+def _same_nodes(some: tuple[Group, ...], others: tuple[Group, ...]) -> bool:
+    if len(some) != len(others):
+        return False
+    return all(one is other or one.nodes == other.nodes for one, other in zip(some, others, strict=True))
 
 
 def company(members: Iterable[Member]) -> Company:

@@ -6,6 +6,7 @@ go to earlier slices only, and writes are made in the order of slices, which is 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import chain, count
 from math import ceil
 from typing import Final
@@ -39,8 +40,13 @@ def slice_name(node_set: str, number: int) -> str:
 
 def number_of(one: NodeSlice) -> int | None:
     """The place of a slice in the order, by its name; none if it is called otherwise, so somebody else made it."""
-    digits = one.metadata.name.rpartition("-")[2]
-    found = digits.isdecimal() and one.metadata.name == slice_name(one.spec.node_set, int(digits))
+    return _number(one.metadata.name, one.spec.node_set)
+
+
+@lru_cache(maxsize=1 << 14)  # asked of every slice at every look
+def _number(name: str, node_set: str) -> int | None:
+    digits = name.rpartition("-")[2]
+    found = digits.isdecimal() and name == slice_name(node_set, int(digits))
     return int(digits) if found else None
 
 

@@ -42,29 +42,27 @@ class Findings(Struct, frozen=True):
 
 
 def status(meta: Metadata, *, before: NodeSetStatus, roster: Roster, findings: Findings) -> NodeSetStatus:
-    members = roster.members
-    there = [member for member in members if member.pod is not None]
-    available = sum(member.available and not member.leaving for member in there)
-    updated = sum(member.revision == findings.revision for member in there)
-    settled = (bool(there) and updated == len(there)) or not before.current_revision
+    tally = roster.members.tally
+    updated = tally.of.get(findings.revision, 0)
+    settled = 0 < tally.there == updated or not before.current_revision
     return NodeSetStatus(
         observed_generation=meta.generation if findings.done else before.observed_generation,
-        replicas=len(there),
+        replicas=tally.there,
         selector=f"{names.COMPONENT}={names.COMPUTE},{names.NODESET}={meta.name}",
         desired_number_scheduled=roster.desired,
         number_feasible=roster.feasible,
-        current_number_scheduled=len(there),
-        number_ready=sum(member.ready for member in there),
-        number_drain=sum(member.drained for member in there),
-        number_misscheduled=sum(bool(member.unfit) for member in members),
-        number_unavailable=max(0, roster.desired - available),
+        current_number_scheduled=tally.there,
+        number_ready=tally.ready,
+        number_drain=tally.drained,
+        number_misscheduled=tally.unfit,
+        number_unavailable=max(0, roster.desired - tally.available),
         updated_number_scheduled=updated,
-        members=len(members),
+        members=len(roster.members),
         slices=findings.slices,
         nodes_claimed_by=tuple(findings.claimed_by[:_SHOWN]),
         current_revision=findings.revision if settled else before.current_revision,
         update_revision=findings.revision,
-        conditions=tuple(_conditions(meta, before=before, roster=roster, findings=findings, available=available)),
+        conditions=tuple(_conditions(meta, before=before, roster=roster, findings=findings, available=tally.available)),
     )
 
 
@@ -112,16 +110,14 @@ def _lacking(roster: Roster, findings: Findings, *, available: int) -> str:
 
 
 def _progress(roster: Roster, findings: Findings) -> tuple[str, bool, str, str]:
-    leaving = sum(member.leaving for member in roster.members)
-    there = [member for member in roster.members if member.pod is not None]
-    old = sum(member.revision != findings.revision and not member.leaving for member in there)
-    going = sum(not member.alive for member in there)
-    told = f"{len(roster.joins)} joining, {leaving} leaving, {old} with an older template"
+    tally = roster.members.tally
+    old = tally.old(findings.revision)
+    told = f"{len(roster.joins)} joining, {tally.leaving} leaving, {old} with an older template"
     if findings.trouble:
         return PROGRESSING, True, "Troubled", f"{told}; {findings.trouble}"
     if findings.blocked:
         return PROGRESSING, True, "Blocked", f"{told}; Slurm does not let go: {listed(findings.blocked)}"
-    moving = bool(roster.joins or leaving or old or going)
+    moving = bool(roster.joins or tally.leaving or old or tally.ending)
     return PROGRESSING, moving, "Changing" if moving else "Settled", told if moving else "nothing is under way"
 
 
