@@ -18,7 +18,7 @@ def bound(request: pytest.FixtureRequest) -> Iterator[Slurm]:
 
 
 def test_the_binding_reads_and_orders(bound: Slurm) -> None:
-    others = (f"--ignore={name}" for name in ("tests/slurm/accounting", *APART))
+    others = (f"--ignore={name}" for name in ("tests/slurm/accounting", "tests/slurm/crowded", *APART))
     assert {each.outcome for each in pytest_inside(bound, "tests/slurm", *others)} == {"passed"}
 
 

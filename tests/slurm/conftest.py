@@ -13,7 +13,7 @@ from sunk.slurm.orders import Orders
 
 # Elsewhere there is no libslurm to test.
 if find_spec("sunk.slurm.binding._libslurm") is None:
-    collect_ignore_glob = ["test_*.py", "accounting/*"]
+    collect_ignore_glob = ["test_*.py", "accounting/*", "crowded/*"]
 
 
 @pytest.fixture

@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 from tests.slurm.asking import job, node
 
+from sunk.local.slurm.remote import Remote
 from sunk.slurm import bounds
+from sunk.slurm.binding.shapes import NODE_TEXT, SHORT
 from sunk.slurm.description import Description
 from sunk.slurm.errors import SlurmError, TooLong, UnknownName
 from sunk.slurm.jobs import Jobs
@@ -35,10 +37,36 @@ async def test_the_longest_texts_of_nodes_come_back_whole(library: Library, orde
     assert (await node(library, "n1")).comment == ""
 
 
-async def test_slurm_itself_would_take_any_length(library: Library, orders: Orders) -> None:
-    library.wire.update_nodes(Change(names="n1", comment="c" * MIB))
-    assert len((await node(library, "n1")).comment) == MIB
+async def test_slurm_itself_would_take_any_length_and_we_keep_the_beginning(library: Library, orders: Orders) -> None:
+    library.wire.update_nodes(Change(names="n1", comment="ü" * MIB))
+    found = (await node(library, "n1")).comment
+    assert found == "ü" * ((NODE_TEXT - 3) // 2) + "…"
+    assert bounds.is_long(found)
     await orders.set_comment(["n1"], comment="")
+
+
+async def test_an_extra_of_many_megabytes_is_left_alone_and_keeps_no_other_node_from_its_own(
+    library: Library, orders: Orders, cluster: Remote
+) -> None:
+    """Also where it holds our key, which cannot be written to any more."""
+    theirs = f'{{"sunk":0,"theirs":"{"x" * (8 * MIB)}"}}'
+    library.wire.update_nodes(Change(names="n1", extra=theirs))
+    outcome = await orders.merge_extra({"n1": {"sunk": 1}, "n2": {"sunk": 1}})
+    assert (outcome.done, outcome.refused) == (("n2",), ("n1",))
+    shown = cluster.run("scontrol", "show", "node", "n1", on="controller")
+    assert len(shown) > 8 * MIB, "all of it is still there"
+    assert len((await node(library, "n1")).extra) <= NODE_TEXT
+    library.wire.update_nodes(Change(names="n[1-2]", extra=""))
+
+
+async def test_what_users_write_into_jobs_is_cut_where_nothing_is_decided_upon_it(library: Library, jobs: Jobs) -> None:
+    long = "ü" * (bounds.JOB_TEXT // 2)
+    given = await jobs.allocate(held(name=long, comment=long, extra=long, wanted_nodes=",".join(["n1"] * 1000)))
+    found = await job(library, given.job)
+    assert found.name == found.comment == "ü" * ((SHORT - 3) // 2) + "…"
+    assert found.extra == long
+    assert len(found.wanted_nodes.encode()) <= SHORT
+    await jobs.cancel(given.job)
 
 
 async def test_longer_texts_of_nodes_are_refused_by_name_and_nothing_is_sent(library: Library, orders: Orders) -> None:
@@ -59,7 +87,7 @@ async def test_an_extra_that_users_filled_is_left_alone_and_keeps_no_other_node_
     library.wire.update_nodes(Change(names="n1", extra=theirs))
     outcome = await orders.merge_extra({"n1": {"sunk": 1}, "n2": {"sunk": 1}})
     assert (outcome.done, outcome.refused) == (("n2",), ("n1",))
-    assert (await node(library, "n1")).extra == theirs
+    assert theirs.startswith((await node(library, "n1")).extra.removesuffix("…"))
     library.wire.update_nodes(Change(names="n[1-2]", extra="{}"))
 
 
@@ -69,13 +97,6 @@ async def test_a_thousand_features_are_kept_and_a_long_one_too(library: Library,
     assert (await node(library, "n1")).features == features
     await orders.set_features(["n1"], features=())
     assert (await node(library, "n1")).features == ()
-
-
-async def test_the_longest_texts_of_jobs_come_back_whole(library: Library, jobs: Jobs) -> None:
-    text, admin = "ü" * (bounds.JOB_TEXT // 2), "a" * bounds.LONG_TEXT
-    given = await jobs.allocate(held(name=text, comment=text, extra=text, admin_comment=admin))
-    found = await job(library, given.job)
-    assert (found.name, found.comment, found.extra, found.admin_comment) == (text, text, text, admin)
 
 
 @pytest.mark.parametrize("name", ["name", "comment", "extra", "account", "qos"])

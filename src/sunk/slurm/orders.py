@@ -114,11 +114,13 @@ class Orders:
         table = await self._library.all_nodes()
         texts = {node.name: node.extra for node in table.rows}
         groups: dict[str, list[str]] = {}
+        # A text that is longer than we send was cut when it was read: to write it back would lose what was cut off.
+        full = {name for name in ours if name in texts and bounds.is_long(texts[name])}
         for name in ours:
-            if name in texts and (merged := extras.merge(texts[name], ours[name])) != texts[name]:
+            if name in texts and name not in full and (merged := extras.merge(texts[name], ours[name])) != texts[name]:
                 groups.setdefault(merged, []).append(name)
         # What users wrote there may be long already, and that on one node must not keep the others from theirs.
-        refused = [name for text in [*groups] if bounds.is_long(text) for name in groups.pop(text)]
+        refused = [*full, *(name for text in [*groups] if bounds.is_long(text) for name in groups.pop(text))]
         outcomes = [await self._update(names, Change(names="", extra=text)) for text, names in groups.items()]
         lost = _sorted((name for name in ours if name not in texts), *(each.unknown for each in outcomes))
         return Outcome(done=_sorted(set(ours) - set(lost) - set(refused)), unknown=lost, refused=_sorted(refused))

@@ -2,6 +2,8 @@
 
 The records arrive as arrays, packed in C; `binding.shapes` says which C value each field is. `None` is what Slurm
 writes as NO_VAL or INFINITE: no number was set, or there is no limit. A text that is not set is empty.
+
+Texts that users write and that nothing is decided upon are cut in C (`binding.shapes.CUT`) and then end in «…».
 """
 
 from typing import Generic, TypeVar
@@ -223,6 +225,8 @@ class Configuration(Struct, frozen=True, array_like=True, gc=False):
     parameters: tuple[str, ...]
     """SlurmctldParameters, word by word."""
     kill_wait: int
+    min_job_age: int
+    """So long after its end a job is still known; 0 means for ever."""
     return_to_service: int
     slurmd_timeout: int
     unkillable_step_timeout: int

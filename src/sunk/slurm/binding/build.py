@@ -53,11 +53,15 @@ def packer(name: str, shape: Shape) -> str:
 
 def _statements(shape: Shape) -> Iterator[str]:
     found = {field.name: field.type for field in fields(shape.record)}
-    if extra := set(shape.values) - set(found):
+    if extra := (shape.values.keys() | shape.cut.keys()) - found.keys():
         raise ValueError(f"{shape.record.__name__} has no field called {', '.join(sorted(extra))}")
     for name, kind in found.items():
         value = shape.values.get(name, f"r->{name}")
-        yield (value if value.startswith("put_") else _PACKED[kind].format(value=value)) + ";"
+        yield (value if value.startswith("put_") else _packed(kind, cut=shape.cut.get(name)).format(value=value)) + ";"
+
+
+def _packed(kind: Any, *, cut: int | None) -> str:
+    return _PACKED[kind] if cut is None else f"put_cut(b, {{value}}, {cut})"
 
 
 def error_names(header: str) -> str:

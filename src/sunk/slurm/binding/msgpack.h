@@ -158,6 +158,31 @@ static void put_text(sunk_buffer *b, const char *text)
 	put_part(b, text ? text : "", text ? strlen(text) : 0);
 }
 
+/* A text that anybody may write, however long: what is beyond `most` bytes is left out, and an ellipsis says so. The
+ * mirror holds every row for as long as it is there, and ten thousand jobs of one user must not fill its memory.
+ */
+static void put_cut(sunk_buffer *b, const char *text, size_t most)
+{
+	static const char mark[] = "\xe2\x80\xa6";
+	size_t length = text ? strnlen(text, most + 1) : 0;
+	if (length <= most) {
+		put_part(b, text ? text : "", length);
+		return;
+	}
+	length = most - strlen(mark);
+	while (length && ((unsigned char) text[length] & 0xc0) == 0x80)
+		length--;
+	char *cut = malloc(length + sizeof(mark));
+	if (!cut) {
+		b->broken = 1;
+		return;
+	}
+	memcpy(cut, text, length);
+	memcpy(cut + length, mark, sizeof(mark));
+	put_text(b, cut);
+	free(cut);
+}
+
 /* A list by commas, as Slurm has for features. */
 static void put_words(sunk_buffer *b, const char *text)
 {

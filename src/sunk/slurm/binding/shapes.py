@@ -12,6 +12,23 @@ from msgspec import Struct
 from sunk.slurm import records
 
 
+SHORT: Final = 256
+"""Bytes of a job's text that is only shown."""
+JOB_TEXT: Final = 1024
+"""Slurm's own bound for the texts that it has one for."""
+NODE_TEXT: Final = 65_540
+"""Just above the most that we send (`bounds.LONG_TEXT`), so that a text that was cut is still known to be too long."""
+CUT: Final[Mapping[str, int]] = {
+    **dict.fromkeys(
+        ("name", "account", "reason_text", "array_tasks", "features", "dependency", "tres_per_node"), SHORT
+    ),
+    **dict.fromkeys(("planned_nodes", "wanted_nodes", "refused_nodes"), SHORT),
+    **dict.fromkeys(("comment", "admin_comment", "system_comment"), SHORT),
+    "extra": JOB_TEXT,
+}
+"""By field of a job. Its `nodes` are whole: what may be deleted is decided upon them."""
+
+
 class Shape(Struct, frozen=True):
     """How one C struct becomes one record. `before` and `after` are C, for values that are ours to free."""
 
@@ -20,6 +37,8 @@ class Shape(Struct, frozen=True):
     values: Mapping[str, str]
     before: str = ""
     after: str = ""
+    cut: Mapping[str, int] = {}
+    """The most bytes of a text, by field."""
 
 
 NODES: Final = Shape(
@@ -42,11 +61,13 @@ NODES: Final = Shape(
         "host": "r->node_hostname",
         "reservation": "r->resv_name",
     },
+    cut=dict.fromkeys(("reason", "comment", "extra"), NODE_TEXT),
 )
 
 JOBS: Final = Shape(
     record=records.Job,
     row="slurm_job_info_t",
+    cut=CUT,
     values={
         "id": "JOB_OF(r)",
         "array_id": "r->array_job_id",

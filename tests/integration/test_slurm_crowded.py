@@ -1,0 +1,13 @@
+"""A Slurm with ten thousand jobs: see `tests/slurm/crowded`."""
+
+import pytest
+
+from sunk.local import slurm as slurms
+from sunk.local.slurm import pytest_inside
+
+pytestmark = pytest.mark.full
+
+
+def test_the_texts_of_ten_thousand_jobs_do_not_fill_the_memory() -> None:
+    with slurms.cluster(nodes=("n1",)) as it:
+        assert {each.outcome for each in pytest_inside(it, "tests/slurm/crowded")} == {"passed"}

@@ -1,0 +1,55 @@
+"""Ten thousand jobs of a plain user, each with 4 KB of texts: the mirror keeps what it needs of them."""
+
+import asyncio
+import gc
+from pathlib import Path
+
+from sunk.slurm.bounds import JOB_TEXT
+from sunk.slurm.description import Description
+from sunk.slurm.jobs import Jobs
+from sunk.slurm.library import Library
+from sunk.slurm.mirror import Mirror
+
+MANY = 10_000
+MOST = 60
+"""MiB that they may take."""
+USER = 1001
+
+
+def resident() -> float:
+    """MiB of this process that are in memory."""
+    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmRSS"))
+    return int(line.split()[1]) / 1024
+
+
+def wanted(number: int) -> Description:
+    text = f"{number:05d}".ljust(JOB_TEXT, "x")
+    nodes = ",".join(["n1"] * (JOB_TEXT // 3))
+    return Description(
+        name=text,
+        comment=text,
+        extra=text,
+        wanted_nodes=nodes,
+        min_nodes=1,
+        memory=10,
+        priority=0,
+        user_id=USER,
+        group_id=USER,
+    )
+
+
+async def test_the_texts_of_ten_thousand_jobs_do_not_fill_the_memory(
+    library: Library, jobs: Jobs
+) -> None:
+    mirror = Mirror(library)
+    async with mirror.running():
+        await mirror.read_after(whole=True)
+        before = resident()
+        for start in range(0, MANY, 500):
+            await asyncio.gather(*(jobs.allocate(wanted(number)) for number in range(start, start + 500)))
+        await mirror.read_after(whole=True)
+        gc.collect()
+        grown = resident() - before
+        assert len(mirror.jobs) == MANY
+    print(f"{MANY:,} jobs with 4 KB of texts each: {grown:.1f} MiB")  # noqa: T201 - a figure
+    assert grown < MOST, f"{grown:.1f} MiB"
