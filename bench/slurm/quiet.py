@@ -10,7 +10,8 @@ from msgspec import Struct
 from sunk.slurm import reading
 from sunk.slurm.belief import State
 from sunk.slurm.library import Library
-from sunk.slurm.mirror import Mirror, Pace
+from sunk.slurm.mirror import Mirror
+from sunk.slurm.pace import Pace
 from sunk.slurm.orders import Orders
 from sunk.slurm.records import Tables
 
@@ -54,7 +55,7 @@ class Watched:
     def __init__(self, library: Library) -> None:
         self.taken: list[tuple[float, bool]] = []
         """And whether it was one of all tables."""
-        self.boot_time = library.boot_time
+        self.boot_time, self.configuration = library.boot_time, library.configuration
         self._library = library
 
     async def everything(self, since: Mapping[str, int]) -> Tables:

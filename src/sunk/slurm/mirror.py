@@ -21,10 +21,10 @@ The design. One loop reads all tables, one read at a time, for everybody in the 
 - The period is short after a change or a question, and grows while nothing happens.
 - If a read does not succeed, the state is `Unknown`: the rows stay, for people and metrics to look at, but they are not
   fresh, whatever is asked. One failure is enough. It costs a moment of patience, and not noticing may cost a job.
-- If a read shows far fewer nodes or jobs than the one before, or a restarted slurmctld whose job numbers went back, it
-  is `suspicious`: a controller that lost its state tells such things with full conviction. That ends when they
-  are back, or when somebody who knows better says `accept`. `require_fresh` stands in front of every act that destroys
-  and minds all of this.
+- If a read lacks nodes or jobs for which Slurm has no reason to let go of them, or shows a restarted slurmctld whose job
+  numbers went back, it is `suspicious`: a controller that lost its state tells such things with full conviction. What
+  counts as a reason, and what ends it, is in `belief`. `require_fresh` stands in front of every act that destroys and
+  minds all of this.
 
 What was refused: to hide a suspicious read and go on showing the rows of before, since acts would then be decided on
 what nobody says any more; one loop for each table, which is four times as much to reason about when slurmctld is lost;
@@ -37,91 +37,50 @@ from contextlib import asynccontextmanager, suppress
 from copy import copy
 from typing import Any, Final, Never, Self
 
-from msgspec import Struct
-
+from sunk.model import faults
 from sunk.slurm import reading
-from sunk.slurm.belief import JobNumbers, Known, Losses, Stale, State, Suspicion, Unknown
+from sunk.slurm.belief import Known, Passage, Stale, State, Suspicion, Unknown
 from sunk.slurm.errors import SlurmError
+from sunk.slurm.pace import Counts, MirrorStatistics, Pace
 from sunk.slurm.reading import Found, Reader
 from sunk.slurm.records import Job, Node, Partition, Reservation
 from sunk.slurm.rows import Difference, Rows
+from sunk.slurm.watches import Watches
 
 MOST_RESTARTS: Final = 3
 
 
-class Pace(Struct, frozen=True):
-    """How often to read, in seconds."""
-
-    quickest: float = 0.2
-    slowest: float = 0.65
-    growth: float = 1.5
-    rest: float = 0.01
-    """The least time between two reads, however many ask."""
-    retry: float = 0.1
-    """The least time after one that failed; doubled with each, up to `longest_retry`."""
-    longest_retry: float = 5.0
-    whole: float = 30.0
-    """After so long nothing is believed to be unchanged."""
-    seldom: float = 1.0
-    """Partitions and reservations are read this often, where nobody asks, and slurmctld's clock is looked at."""
-    patience: float = 60.0
-    """A read that takes longer has failed. The reader's own bounds are shorter; this one is the last."""
-
-    def __post_init__(self) -> None:
-        if not 0 < self.rest <= self.quickest <= self.slowest or self.growth < 1:
-            raise ValueError(f"{self} does not fit: 0 < rest ≤ quickest ≤ slowest and growth ≥ 1 were wanted")
-
-    def after(self, period: float, *, quick: bool) -> float:
-        return self.quickest if quick else min(period * self.growth, self.slowest)
-
-    def back_off(self, failures: int) -> float:
-        return min(self.retry * 2.0 ** min(failures - 1, 30), self.longest_retry)
-
-
-class Counts(Struct):
-    """What was done since the start; the duration in seconds."""
-
-    reads: int = 0
-    unchanged: int = 0
-    whole: int = 0
-    failures: int = 0
-    restarts: int = 0
-    last_duration: float = 0.0
-
-
-class MirrorStatistics(Struct, frozen=True):
-    """For metrics. Times are in seconds; `age` is infinite while nothing is known."""
-
-    counts: Counts
-    age: float
-    period: float
-    suspicions: tuple[Suspicion, ...]
-    rows: dict[str, int]
-
-
 class Mirror:
-    """Tables of Slurm, kept by `run`. `share` of the nodes or unfinished jobs may vanish at once and be believed."""
+    """Tables of Slurm, kept by `run`. Such shares of the nodes and of unfinished jobs may vanish and be believed."""
 
-    def __init__(self, reader: Reader, *, pace: Pace = Pace(), share: float = 0.5) -> None:  # noqa: B008 - frozen
+    def __init__(
+        self,
+        reader: Reader,
+        *,
+        pace: Pace = Pace(),  # noqa: B008 - frozen
+        share: float = 0.5,
+        job_share: float = 0.1,
+    ) -> None:
         self.nodes: Final = Rows[str, Node]("nodes", key=lambda row: row.name)
         self.jobs: Final = Rows[int, Job]("jobs", key=lambda row: row.id)
         self.partitions: Final = Rows[str, Partition]("partitions", key=lambda row: row.name)
         self.reservations: Final = Rows[str, Reservation]("reservations", key=lambda row: row.name)
         self.state: State = Unknown(since=0.0, reason="not read yet")
-        self._lost_nodes = Losses(self.nodes, share=share, normal=self._is_leaving)
-        # Slurm forgets a job some minutes after its end, and thousands of them at once.
-        self._lost_jobs = Losses(self.jobs, share=share, normal=lambda job: job.state.ended)
-        self._job_numbers = JobNumbers()
+        self._watches = Watches(self.nodes, self.jobs, share=share, job_share=job_share)
         self._reader = reader
         self._pace = pace
         self._period = pace.quickest
         self._updated: dict[str, int] = {}
         self._boot: int | None = None
+        self._rebooted = False
+        """slurmctld was found started since the last read that succeeded."""
+        self._min_job_age = 0
         self._clock = 0
+        self._last: float | None = None
+        """When the last read began that succeeded."""
         self._begun = self._whole = self._everything = float("-inf")
         self._failures = 0
         self._version = 0
-        self._leaving: dict[str, float] = {}
         self._ended = False
         self._wanted = asyncio.Event()
         self._want_whole = False
@@ -144,8 +103,7 @@ class Mirror:
     @property
     def suspicions(self) -> tuple[Suspicion, ...]:
         """What of the last reads is hard to believe; empty if all is well."""
-        each = (watch.suspicion for watch in (self._lost_nodes, self._lost_jobs, self._job_numbers))
-        return tuple(suspicion for suspicion in each if suspicion is not None)
+        return self._watches.suspicions((self.nodes, self.jobs, self.partitions, self.reservations))
 
     @property
     def suspicious(self) -> bool:
@@ -182,9 +140,7 @@ class Mirror:
 
     def expect_gone(self, nodes: Collection[str], *, within: float = 60.0) -> None:
         """Hear that these nodes are about to be deleted by us: their absence is then nothing to wonder about."""
-        now = _now()
-        self._leaving = {name: until for name, until in self._leaving.items() if until > now}
-        self._leaving |= dict.fromkeys(nodes, now + within)
+        self._watches.expect_gone(nodes, until=_now() + within)
 
     def doubt(self) -> None:
         """Believe no «no change» at the next read, and read soon.
@@ -196,8 +152,7 @@ class Mirror:
 
     def accept(self) -> None:
         """Hear from somebody who knows that what looked suspicious is true."""
-        for watch in (self._lost_nodes, self._lost_jobs, self._job_numbers):
-            watch.accept()
+        self._watches.accept((self.nodes, self.jobs, self.partitions, self.reservations))
 
     def statistics(self) -> MirrorStatistics:
         tables = (self.nodes, self.jobs, self.partitions, self.reservations)
@@ -222,7 +177,7 @@ class Mirror:
                 task.cancel()
 
     async def run(self) -> Never:
-        """Read for ever. A fault, such as one of a subscriber, ends it; a Slurm that does not answer never does."""
+        """Read for ever. Neither a Slurm that does not answer ends it nor a subscriber that fails."""
         asked: list[asyncio.Future[Known]] = []
         self.state = Unknown(since=_now(), reason="not read yet")
         try:
@@ -267,19 +222,24 @@ class Mirror:
         try:
             async with asyncio.timeout(self._pace.patience):
                 found = await self._gather(whole=whole, seldom=seldom)
+                self._counts.last_duration = _now() - begun
+                self._take(found, begun=begun, asked=asked)
+                self._everything = begun if seldom else self._everything
         except (SlurmError, TimeoutError, Stale) as error:
             self._lose(str(error) or f"no answer within {self._pace.patience:g} s")
+        except Exception as fault:  # noqa: BLE001 - whatever it is, the next read may be well
+            faults.note("mirror of Slurm", fault)
+            self._lose(f"a fault of ours: {faults.words(fault)}")
         else:
-            self._counts.last_duration = _now() - begun
-            self._take(found, begun=begun, asked=asked)
-            self._everything = begun if seldom else self._everything
+            faults.over("mirror of Slurm")
         for listener in tuple(self._listeners):
-            listener(self.state)
+            with faults.survived("who listens to the mirror of Slurm"):
+                listener(self.state)
 
     async def _gather(self, *, whole: bool, seldom: bool) -> Found:
         """Ask for everything, and again from the beginning if slurmctld's clock went back or it was started anew."""
         if self._boot is None:
-            self._boot = await self._reader.boot_time()
+            await self._know_boot()
         for _ in range(MOST_RESTARTS):
             known = self.reservations.all()
             found = await reading.read(self._reader, self._updated, whole=whole, seldom=seldom, reservations=known)
@@ -297,12 +257,16 @@ class Mirror:
         return reading.may_hide(clock, self._updated, passed=_now() - self._begun)
 
     async def _restarted(self) -> bool:
-        before, self._boot = self._boot, await self._reader.boot_time()
-        if before == self._boot:
+        if self._boot == await self._reader.boot_time():
             return False
-        self._job_numbers.restarted()
+        await self._know_boot()
+        self._rebooted = True
         self._counts.restarts += 1
         return True
+
+    async def _know_boot(self) -> None:
+        runs = await self._reader.configuration()
+        self._boot, self._min_job_age = runs.boot_time, runs.min_job_age
 
     def _lose(self, reason: str) -> None:
         self._failures += 1
@@ -311,9 +275,11 @@ class Mirror:
 
     def _take(self, found: Found, *, begun: float, asked: bool) -> None:
         differences = [*self._differences(found)]
+        passage = self._passage(begun)
         for rows, difference in differences:
-            self._judge(rows, difference)
+            self._watches.look(rows, difference, passage)
             rows.replace(difference)
+        self._last, self._rebooted = begun, self._rebooted and not found.whole
         changed = any(difference.changes for _, difference in differences)
         self._version += 1
         self.state = Known(since=self.state.since if isinstance(self.state, Known) else begun, version=self._version)
@@ -323,27 +289,28 @@ class Mirror:
         self._counts.whole += found.whole
         self._counts.unchanged += not changed
         self._period = self._pace.after(self._period, quick=changed or asked)
-        for rows, difference in differences:
-            rows.tell(difference)
+        told = {rows.name: difference for rows, difference in differences}
+        for rows in (self.nodes, self.jobs, self.partitions, self.reservations):
+            if rows.name in told or rows.unheard:
+                rows.tell(told.get(rows.name))
 
     def _differences(self, found: Found) -> Iterator[tuple[Rows[Any, Any], Difference[Any, Any]]]:
         held: tuple[Rows[Any, Any], ...] = (self.nodes, self.jobs, self.partitions, self.reservations)
         for rows, table in zip(held, found.tables, strict=True):
             if table is not None:
                 self._updated[rows.name] = table.updated
-                yield rows, rows.compare(table.rows)
+                self._watches.unreadable(rows.name, table.unreadable, now=_now())
+                yield rows, rows.compare(table.rows, unreadable=table.unreadable)
 
-    # What is hard to believe
-
-    def _judge(self, rows: Rows[Any, Any], difference: Difference[Any, Any]) -> None:
-        if rows is self.nodes:
-            self._lost_nodes.look(difference, now=_now())
-        elif rows is self.jobs:
-            self._lost_jobs.look(difference, now=_now())
-            self._job_numbers.look(difference.new, now=_now())
-
-    def _is_leaving(self, node: Node) -> bool:
-        return self._leaving.get(node.name, 0.0) > _now()
+    def _passage(self, begun: float) -> Passage:
+        return Passage(
+            now=begun,
+            gap=0.0 if self._last is None else begun - self._last,
+            clock=self._clock,
+            restarted=self._rebooted,
+            boot=self._boot or 0,
+            min_job_age=self._min_job_age,
+        )
 
 
 def _now() -> float:

@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 from msgspec import Struct
 
 from sunk.slurm.belief import Stale
-from sunk.slurm.records import Job, Node, Partition, Reservation, Table, Tables
+from sunk.slurm.records import Configuration, Job, Node, Partition, Reservation, Table, Tables
 
 SELDOM: Final = ("partitions", "reservations")
 """These change when a person changes them."""
@@ -34,6 +34,7 @@ class Reader(Protocol):
 
     async def everything(self, since: Mapping[str, int]) -> Tables: ...
     async def boot_time(self) -> int: ...
+    async def configuration(self) -> Configuration: ...
 
 
 class Found(Struct, frozen=True):

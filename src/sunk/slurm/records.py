@@ -20,6 +20,8 @@ class Table(Struct, Generic[T], frozen=True, array_like=True):
 
     rows: tuple[T, ...]
     updated: int
+    unreadable: tuple[str, ...] = ()
+    """Rows that could not be read, each by its key and what was wrong with it. Everything else is as it should be."""
 
 
 class Node(Struct, frozen=True, array_like=True, gc=False):

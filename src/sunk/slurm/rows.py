@@ -9,6 +9,8 @@ from typing import Final, Generic, TypeVar
 
 from msgspec import Struct
 
+from sunk.model import faults
+
 K = TypeVar("K", bound=str | int)
 T = TypeVar("T")
 
@@ -39,6 +41,8 @@ class Rows(Generic[K, T]):
         self._key = key
         self._rows: dict[K, T] = {}
         self._subscribers: list[Subscriber[K, T]] = []
+        self.unheard: Final[dict[tuple[Subscriber[K, T], K], tuple[T | None, str]]] = {}
+        """Changes that a subscriber failed over: the row as it knows it, and how it failed. They are told again."""
 
     def get(self, key: K) -> T | None:
         return self._rows.get(key)
@@ -62,8 +66,8 @@ class Rows(Generic[K, T]):
 
     # For the mirror
 
-    def compare(self, table: Iterable[T]) -> Difference[K, T]:
-        """Find what a newer table says otherwise, and change nothing yet."""
+    def compare(self, table: Iterable[T], *, unreadable: Iterable[str] = ()) -> Difference[K, T]:
+        """Find what a newer table says otherwise, and change nothing yet. Rows that could not be read stay as they are."""
         rows: dict[K, T] = {}
         changes: list[tuple[K, T | None, T | None]] = []
         for row in table:
@@ -74,13 +78,37 @@ class Rows(Generic[K, T]):
             else:
                 rows[key] = row
                 changes.append((key, held, row))
+        names = {text.partition(": ")[0] for text in unreadable}
+        rows |= {key: held for key, held in self._rows.items() if names and key not in rows and str(key) in names}
         changes += [(key, held, None) for key, held in self._rows.items() if key not in rows]
         return Difference(rows=rows, changes=changes)
 
     def replace(self, difference: Difference[K, T]) -> None:
         self._rows = difference.rows
 
-    def tell(self, difference: Difference[K, T]) -> None:
-        for change in difference.changes:
+    def tell(self, difference: Difference[K, T] | None) -> None:
+        """Tell everybody what has changed, and those who failed over a change the same again."""
+        owed, changes = dict(self.unheard), difference.changes if difference is not None else []
+        for change in changes:
             for subscriber in tuple(self._subscribers):
-                subscriber(*change)
+                owed.pop((subscriber, change[0]), None)
+                self._tell(subscriber, *change)
+        for (subscriber, key), (before, _) in owed.items():
+            self._tell(subscriber, key, before, self._rows.get(key))
+        if owed and not self.unheard:
+            faults.over(self._place)
+
+    @property
+    def _place(self) -> str:
+        return f"{self.name} of Slurm"
+
+    def _tell(self, subscriber: Subscriber[K, T], key: K, before: T | None, after: T | None) -> None:
+        if self.unheard and (subscriber, key) in self.unheard:
+            before = self.unheard.pop((subscriber, key))[0]
+        if subscriber not in self._subscribers:
+            return
+        try:
+            subscriber(key, before, after)
+        except Exception as fault:  # noqa: BLE001 - one who fails must not keep the others from what they need to know
+            faults.note(self._place, fault)
+            self.unheard[subscriber, key] = (before, faults.words(fault))

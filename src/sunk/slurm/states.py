@@ -53,7 +53,7 @@ class NodeFlag(Flag):
 
 
 class JobBase(IntEnum):
-    """Where a job is in its life."""
+    """Where a job is in its life. UNKNOWN is a state that a later release invented."""
 
     PENDING = 0
     RUNNING = 1
@@ -67,6 +67,7 @@ class JobBase(IntEnum):
     BOOT_FAIL = 9
     DEADLINE = 10
     OUT_OF_MEMORY = 11
+    UNKNOWN = 255
 
 
 class JobFlag(Flag):
@@ -155,7 +156,7 @@ class NodeState(Struct, frozen=True):
 
 
 class JobState(Struct, frozen=True):
-    """The state of a job."""
+    """The state of a job. One that is not known has not ended and holds its nodes: nothing is destroyed upon it."""
 
     base: JobBase
     flags: JobFlag
@@ -173,11 +174,11 @@ class JobState(Struct, frozen=True):
     @property
     def ended(self) -> bool:
         """It will not run again under this state; its nodes may still be held while it is `completing`."""
-        return self.base not in {JobBase.PENDING, JobBase.RUNNING, JobBase.SUSPENDED}
+        return self.base not in {JobBase.PENDING, JobBase.RUNNING, JobBase.SUSPENDED, JobBase.UNKNOWN}
 
     @property
     def holds_nodes(self) -> bool:
-        return self.base in {JobBase.RUNNING, JobBase.SUSPENDED} or self.completing
+        return self.base in {JobBase.RUNNING, JobBase.SUSPENDED, JobBase.UNKNOWN} or self.completing
 
 
 @lru_cache(maxsize=1024)
@@ -190,9 +191,8 @@ def node_state(bits: int) -> NodeState:
 @lru_cache(maxsize=1024)
 def job_state(bits: int) -> JobState:
     base = bits & JOB_BASE
-    if base not in JobBase.__members__.values():
-        raise ValueError(f"job state {bits:#x} has a base that is none of {', '.join(each.name for each in JobBase)}")
-    return JobState(base=JobBase(base), flags=JobFlag(bits & _all(JobFlag)))
+    known = JobBase(base) if base in JobBase.__members__.values() else JobBase.UNKNOWN
+    return JobState(base=known, flags=JobFlag(bits & _all(JobFlag)))
 
 
 def _all(flags: type[Flag]) -> int:

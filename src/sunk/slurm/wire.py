@@ -5,17 +5,25 @@ Everything here runs on a thread of `library`, never on the event loop.
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from msgspec import Struct, msgpack
 
 from sunk.slurm import description, errors, loading
 from sunk.slurm.description import Description
-from sunk.slurm.records import Allocation, Configuration, Job, Node, Partition, Reservation, Statistics, Table, Tables
+from sunk.slurm.packed import Unpacker
+from sunk.slurm.records import Allocation, Configuration, Job, Node, Partition, Reservation, Statistics, Tables
 
 T = TypeVar("T")
+S_co = TypeVar("S_co", covariant=True)
 LEAVE: Final = 0xFFFFFFFE
 """NO_VAL: a number that says «leave it as it is»."""
+
+
+class Decoder(Protocol[S_co]):
+    """What makes records of what C has packed."""
+
+    def decode(self, data: Any, /) -> S_co: ...
 
 
 class Change(Struct, frozen=True):
@@ -54,12 +62,12 @@ class Wire:
     def __init__(self, configuration: Path | None = None) -> None:
         self._lib, self._ffi = loading.load(configuration)
         lib = self._lib
-        self._tables: Mapping[str, tuple[Callable[[int, Any], int], msgpack.Decoder[Any]]] = {
-            "nodes": (lib.sunk_nodes, msgpack.Decoder(Table[Node])),
-            "jobs": (lib.sunk_jobs, msgpack.Decoder(Table[Job])),
-            "partitions": (lib.sunk_partitions, msgpack.Decoder(Table[Partition])),
-            "reservations": (lib.sunk_reservations, msgpack.Decoder(Table[Reservation])),
-            "job": (lib.sunk_load_job, msgpack.Decoder(Table[Job])),
+        self._tables: Mapping[str, tuple[Callable[[int, Any], int], Decoder[Any]]] = {
+            "nodes": (lib.sunk_nodes, Unpacker(Node)),
+            "jobs": (lib.sunk_jobs, Unpacker(Job)),
+            "partitions": (lib.sunk_partitions, Unpacker(Partition)),
+            "reservations": (lib.sunk_reservations, Unpacker(Reservation)),
+            "job": (lib.sunk_load_job, Unpacker(Job)),
             "allocation": (lib.sunk_allocation, msgpack.Decoder(Allocation)),
         }
         self._statistics = msgpack.Decoder(Statistics)
@@ -162,7 +170,7 @@ class Wire:
     def requeue(self, job: int, flags: int) -> None:
         self._check(self._lib.sunk_requeue(job, flags), asked=f"requeue job {job}")
 
-    def _decoded(self, read: Callable[[Any], int], decoder: msgpack.Decoder[T], *, asked: str) -> T | None:
+    def _decoded(self, read: Callable[[Any], int], decoder: Decoder[T], *, asked: str) -> T | None:
         buffer = self._ffi.new("sunk_buffer *")
         try:
             return self._taken(read(buffer), buffer, decoder, asked=asked)
@@ -172,7 +180,7 @@ class Wire:
     def _answer(self, name: str, answer: Any) -> Any:
         return self._taken(answer.code, answer.rows, self._tables[name][1], asked=f"read the {name}")
 
-    def _taken(self, code: int, buffer: Any, decoder: msgpack.Decoder[T], *, asked: str) -> T | None:
+    def _taken(self, code: int, buffer: Any, decoder: Decoder[T], *, asked: str) -> T | None:
         if code == errors.NO_CHANGE:
             return None
         self._check(code, asked=asked)

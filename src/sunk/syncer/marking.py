@@ -59,9 +59,11 @@ class Marking:
         try:
             await self._ground.mirror.read_after()
             await self._merge(found)
-        except (SlurmError, Stale, ValueError) as trouble:
+        except Exception as trouble:
             delay = max(self._queue.retry(name) for name in found)
-            log.warning("extra of %s: %s; again in %.1f s at most", hostlist.shown(found), trouble, delay)
+            known = isinstance(trouble, SlurmError | Stale | ValueError)
+            words = "extra of %s: %s; again in %.1f s at most"
+            log.warning(words, hostlist.shown(found), trouble, delay, exc_info=None if known else trouble)
         else:
             for name in found:
                 self._queue.forget(name)

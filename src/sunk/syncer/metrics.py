@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 
 from sunk.slurm.errors import SlurmError, Unreachable
 from sunk.slurm.library import Library
-from sunk.slurm.mirror import MirrorStatistics
+from sunk.slurm.pace import MirrorStatistics
 from sunk.syncer.clocks import Clocks
 from sunk.syncer.downward import Downward, DownwardStatistics
 from sunk.syncer.ground import Ground

@@ -14,7 +14,7 @@ from msgspec import json
 from sunk.kube.errors import KubeError
 from sunk.kube.patch import Merge
 from sunk.kube.resource import Key
-from sunk.model import names
+from sunk.model import faults, names
 from sunk.model.report import Report
 from sunk.objects.clusters import report
 from sunk.syncer.ground import Ground
@@ -45,24 +45,46 @@ class Reporter:
     async def run(self) -> Never:
         await self._ground.clusters.store.complete()
         while True:
-            try:
-                await self._look()
-            except KubeError as trouble:
-                log.warning("the report on %s is put off: %s", self._key, trouble)
+            with faults.survived(self.name):
+                await self._expected()
             await asyncio.sleep(_PERIOD)
 
     async def drain(self) -> None:
         await self._at_work.acquire()  # and keep it: nothing new is taken on
 
+    async def _expected(self) -> None:
+        try:
+            await self._look()
+        except KubeError as trouble:
+            log.warning("the report on %s is put off: %s", self._key, trouble)
+
     async def _look(self) -> None:
         found = self._ground.clusters.store.get(self._key)
-        wanted = gathered([voice() for voice in self._voices])
+        wanted = gathered([heard(voice) for voice in (*self._voices, broken)])
         if found is None or report(found) == wanted or not self._ground.may_write():
             return
         text = json.encode(wanted).decode()
         patch = Merge({"metadata": {"uid": found.metadata.uid, "annotations": {names.SYNCER_REPORT: text}}})
         async with self._at_work:
             await self._ground.clusters.patch(self._key, patch)
+
+
+def heard(voice: Voice) -> Report:
+    """What a voice says. One that fails keeps no other from being heard."""
+    try:
+        return voice()
+    except Exception as fault:  # noqa: BLE001 - as it says
+        return Report(stuck=(f"a part of the syncer cannot report ({faults.words(fault)}): look at its log",))
+
+
+def broken() -> Report:
+    """What failed in a way that nobody foresaw, and has not succeeded since."""
+    told = (f"{where} fails ({fault}) and is tried again: look at the syncer's log" for where, fault in _lasting())
+    return Report(stuck=tuple(told))
+
+
+def _lasting() -> list[tuple[str, str]]:
+    return sorted(faults.lasting.items())
 
 
 def gathered(reports: Sequence[Report]) -> Report:

@@ -7,6 +7,7 @@ from typing import Any, Final, Never
 
 from sunk.kube.collection import Collection
 from sunk.kube.errors import KubeError
+from sunk.model.faults import survived
 from sunk.slurm.belief import Stale
 from sunk.slurm.errors import SlurmError
 
@@ -53,11 +54,16 @@ class Rounds:
     async def _once(self) -> None:
         self._idle.clear()
         try:
+            with survived(self.name):
+                await self._expected()
+        finally:
+            self._idle.set()
+
+    async def _expected(self) -> None:
+        try:
             await self._look()
         except (KubeError, SlurmError, Stale) as trouble:
             log.warning("%s: %s; looked at again in %g s", self.name, trouble, self._period)
-        finally:
-            self._idle.set()
 
     async def drain(self) -> None:
         self._closed = True

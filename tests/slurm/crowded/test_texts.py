@@ -38,9 +38,7 @@ def wanted(number: int) -> Description:
     )
 
 
-async def test_the_texts_of_ten_thousand_jobs_do_not_fill_the_memory(
-    library: Library, jobs: Jobs
-) -> None:
+async def test_the_texts_of_ten_thousand_jobs_do_not_fill_the_memory(library: Library, jobs: Jobs) -> None:
     mirror = Mirror(library)
     async with mirror.running():
         await mirror.read_after(whole=True)

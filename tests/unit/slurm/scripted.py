@@ -9,7 +9,7 @@ from tests.unit.slurm.blank import blank
 from sunk.slurm.errors import Unreachable
 from sunk.slurm.mirror import Mirror
 from sunk.slurm.reading import NOT_NOW
-from sunk.slurm.records import Job, Node, Partition, Reservation, Table, Tables
+from sunk.slurm.records import Configuration, Job, Node, Partition, Reservation, Table, Tables
 
 Row = Node | Job | Partition | Reservation
 TABLES = {Node: "nodes", Job: "jobs", Partition: "partitions", Reservation: "reservations"}
@@ -20,8 +20,9 @@ def node(name: str, *, reason: str = "") -> Node:
     return blank(Node, name=name, reason=reason)
 
 
-def job(number: int, *, state: int = RUNNING) -> Job:
-    return blank(Job, id=number, state_bits=state)
+def job(number: int, *, state: int = RUNNING, **fields: object) -> Job:
+    """A job that was submitted long ago, with no limit."""
+    return blank(Job, **{"id": number, "state_bits": state, "time_limit": None} | fields)
 
 
 def partition(name: str) -> Partition:
@@ -42,6 +43,9 @@ class Server:
     def __init__(self, *rows: Row) -> None:
         self.offset = 1000
         self.boot = 1
+        self.min_job_age = 300
+        self.unreadable: tuple[str, ...] = ()
+        """Of the nodes."""
         self.away: Exception | None = None
         self.delay = 0.01
         self.asked: list[tuple[str, int]] = []
@@ -82,8 +86,8 @@ class Server:
         self._changed["reservations"] = self.clock
 
     def restart(self, *, offset: int = 1000) -> None:
-        self.boot += 1
         self.offset = offset
+        self.boot = max(self.boot + 1, self.clock)
         self._changed = dict.fromkeys(self._tables, self.clock)
 
     def reads(self, table: str = "nodes") -> list[int]:
@@ -95,7 +99,8 @@ class Server:
         await asyncio.sleep(self.delay / 2)
         if self.away is not None:
             raise self.away
-        found = Table(rows=tuple(self._tables[table].values()), updated=self.clock)
+        spoilt = self.unreadable if table == "nodes" else ()
+        found = Table(rows=tuple(self._tables[table].values()), updated=self.clock, unreadable=spoilt)
         unchanged = since == NOT_NOW or since - 1 >= self._changed[table]
         if table == "nodes" and self.meanwhile is not None:
             self.meanwhile()
@@ -118,6 +123,9 @@ class Server:
         if self.away is not None:
             raise self.away
         return self.boot
+
+    async def configuration(self) -> Configuration:
+        return blank(Configuration, boot_time=await self.boot_time(), min_job_age=self.min_job_age)
 
 
 def gone() -> Unreachable:

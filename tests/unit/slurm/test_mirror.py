@@ -6,7 +6,8 @@ import pytest
 from tests.unit.slurm.scripted import Server, job, node, now, partition, reservation, told, view
 
 from sunk.slurm.belief import Known, Stale, Unknown
-from sunk.slurm.mirror import Mirror, Pace
+from sunk.slurm.mirror import Mirror
+from sunk.slurm.pace import Pace
 
 pytestmark = pytest.mark.looptime
 

@@ -11,7 +11,6 @@ from msgspec import Struct
 
 from sunk.slurm import records
 
-
 SHORT: Final = 256
 """Bytes of a job's text that is only shown."""
 JOB_TEXT: Final = 1024

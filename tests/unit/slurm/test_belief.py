@@ -1,0 +1,86 @@
+"""What is hard to believe: the rules alone."""
+
+from hypothesis import given, strategies as st
+from tests.unit.slurm.scripted import COMPLETED, RUNNING, job
+
+from sunk.slurm.belief import FLOOR, UNSAVED, Losses, Lost, Passage, explains_job, is_same_job
+from sunk.slurm.records import Job
+from sunk.slurm.rows import Rows
+
+PENDING = 0
+numbers = st.integers(1, 30)
+tables = st.dictionaries(numbers, st.sampled_from((PENDING, RUNNING, COMPLETED)), max_size=30)
+
+
+def watched(share: float = 0.1) -> tuple[Rows[int, Job], Losses[int, Job]]:
+    rows = Rows[int, Job]("jobs", key=lambda row: row.id)
+    return rows, Losses(rows, share=share, explains=explains_job, may_go=lambda row: row.state.ended, same=is_same_job)
+
+
+def read(rows: Rows[int, Job], losses: Losses[int, Job], found: dict[int, int], passage: Passage) -> None:
+    difference = rows.compare(job(number, state=state) for number, state in found.items())
+    losses.look(difference, passage)
+    rows.replace(difference)
+
+
+@given(st.lists(tables, min_size=2, max_size=8))
+def test_a_suspicion_stands_until_all_but_the_floor_is_back_whatever_else_comes(history: list[dict[int, int]]) -> None:
+    rows, losses = watched()
+    missing: set[int] = set()
+    for turn, found in enumerate(history):
+        before = {row.id: row for row in rows.all()}
+        held = losses.suspicion
+        read(rows, losses, found, Passage(now=turn * 1000.0, gap=1.0, clock=turn * 1000, min_job_age=300))
+        lost = {number for number, row in before.items() if number not in found and not row.state.ended}
+        missing = ((missing if held else set()) - found.keys()) | lost
+        unfinished = sum(not row.state.ended for row in before.values())
+        expected = len(missing) > FLOOR and (held is not None or len(missing) > 0.1 * unfinished)
+        assert (losses.suspicion is not None) is expected
+        if losses.suspicion is not None:
+            assert losses.suspicion.missing == missing
+
+
+@given(st.integers(2, 30), st.integers(0, 40))
+def test_newcomers_never_dilute_a_loss(lost: int, newcomers: int) -> None:
+    rows, losses = watched()
+    read(rows, losses, dict.fromkeys(range(lost), RUNNING), Passage(now=0.0))
+    read(rows, losses, dict.fromkeys(range(1000, 1000 + newcomers), RUNNING), Passage(now=1.0, gap=1.0))
+    for turn in range(2, 5):
+        read(rows, losses, dict.fromkeys(range(1000, 1050 + turn), RUNNING), Passage(now=turn * 500.0, gap=1.0))
+        assert losses.suspicion is not None
+        assert losses.suspicion.missing == set(range(lost))
+
+
+@given(state=st.sampled_from((PENDING, RUNNING)), gap=st.floats(0, 1e4), age=st.integers(0, 100))
+def test_a_job_without_a_limit_slips_away_only_unread_or_unsaved(*, state: int, gap: float, age: int) -> None:
+    clock = 1_000_000
+    row = job(1, state=state, submit_time=clock - int(gap) - age)
+    lost = Lost(row, when=5.0)
+    unread = Passage(now=5.0, gap=gap, clock=clock, min_job_age=300)
+    assert explains_job(lost, unread) is (gap + 1 >= 300)
+    restarted = Passage(now=5.0, gap=gap, clock=clock, restarted=True, min_job_age=300)
+    if age <= UNSAVED:
+        assert explains_job(lost, restarted)
+    if age > UNSAVED + 3:
+        assert not explains_job(lost, restarted)
+
+
+def test_a_job_whose_limit_is_over_has_ended_whoever_was_away() -> None:
+    limited = Lost(job(1, time_limit=10, end_time=1000), when=0.0)
+    for restarted in (False, True):
+        late = Passage(now=900.0, clock=1300, restarted=restarted, min_job_age=300)
+        assert explains_job(limited, late)
+        assert not explains_job(limited, Passage(now=900.0, clock=1299, restarted=restarted, min_job_age=300))
+
+
+def test_a_slurm_that_forgets_no_job_has_no_reason_to() -> None:
+    limited = Lost(job(1, time_limit=10, end_time=1000), when=0.0)
+    assert not explains_job(limited, Passage(now=0.0, gap=1e6, clock=2000, min_job_age=0))
+
+
+def test_a_number_that_was_given_to_another_job_is_not_the_job_that_is_back() -> None:
+    first = job(7, user_id=1001, submit_time=100)
+    assert is_same_job(first, job(7, user_id=1001, submit_time=100, state=COMPLETED))
+    assert is_same_job(first, job(7, user_id=1001, submit_time=500, restarts=1)), "requeued"
+    assert not is_same_job(first, job(7, user_id=1001, submit_time=500))
+    assert not is_same_job(first, job(7, user_id=1002, submit_time=100))
