@@ -4,14 +4,19 @@ What is wanted lies in a ConfigMap and has a mark; what slurmctld runs with has 
 While they differ it is told to read its files anew. The kubelet brings those files in its own time, a minute or more
 after the ConfigMap has them, and nobody tells when. So it is told again, less and less often, until its mark is there.
 
-A change seldom comes alone, and a reconfigure makes slurmctld start itself over: so it waits until nothing new was asked
-for a moment, though not for ever. Who changed something that Slurm looks at only then (partitions by features) asks by
-`want_reconfigure`. That wish would be lost with us; so who begins looks once whether partitions lag behind.
+A change seldom comes alone, and a reconfigure makes slurmctld and every slurmd start themselves over: so it waits until
+nothing new was asked for a moment, though not for ever. Who changed features, which Slurm looks at for partitions only
+then, asks by `want_reconfigure`; if no partition is made of them nothing has to be done, and else it is done at most once
+in `DISTANCE` seconds. That wish would be lost with us; so who begins looks once whether partitions lag behind.
+
+slurmctld may take longer for it than anybody waits for an answer. Then it is not known whether it does it, and to tell it
+again would make it begin again, for ever. Its boot time tells: a later one means that the files have been read since.
 """
 
 import asyncio
 import logging
 import math
+from collections.abc import Collection
 from contextlib import ExitStack, suppress
 from typing import Final, Never
 
@@ -20,13 +25,14 @@ from msgspec.structs import replace
 
 from sunk.kube.resource import Key
 from sunk.model import mark
+from sunk.model.faults import survived
 from sunk.model.report import Report
 from sunk.slurm import records
 from sunk.slurm.belief import Known, State
 from sunk.slurm.errors import SlurmError
 from sunk.syncer.completing import UNKILLABLE
 from sunk.syncer.ground import Ground
-from sunk.syncer.parted import outdated
+from sunk.syncer.parted import outdated, parting
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +42,10 @@ LONGEST: Final = 10.0
 """Seconds after the first wish, however many follow."""
 FIRST_PAUSE: Final = 2.0
 LAST_PAUSE: Final = 60.0
+DISTANCE: Final = 30.0
+"""Seconds between two reconfigures that are for features only."""
+UNANSWERED: Final = 60.0
+"""Seconds after a request without an answer, before it is sent again to a slurmctld that has not started since."""
 _GLANCE: Final = 0.5
 SEEN: Final = 30.0
 """Seconds after which slurmctld is asked again, though nothing happened."""
@@ -49,12 +59,17 @@ class Need(Struct, frozen=True):
     last: float = math.inf
     tries: int = 0
     tried: float = -math.inf
+    unanswered: bool = False
+    """The last try had no answer, and slurmctld is not known to have started since."""
 
     def wished(self, *, now: float) -> "Need":
         return replace(self, first=min(self.first, now), last=now, tries=0)
 
     def after_a_try(self, *, now: float) -> "Need":
         return replace(self, tries=self.tries + 1, tried=now)
+
+    def answered(self, *, yes: bool) -> "Need":
+        return replace(self, unanswered=not yes)
 
     @property
     def holds(self) -> bool:
@@ -64,6 +79,8 @@ class Need(Struct, frozen=True):
     def due(self) -> float:
         """When it is to be told; infinite if there is no need."""
         calm = min(self.last + QUIET, self.first + LONGEST)
+        if self.unanswered:
+            return max(calm, self.tried + UNANSWERED)
         return max(calm, self.tried + pause(self.tries)) if self.tries else calm
 
 
@@ -88,6 +105,11 @@ class Configuration:
         self._restarts = -1
         self._wanted = ""
         self._owed = False
+        """Slurm has to read its files though they are as they were, for partitions to follow features."""
+        self._owed_since: int | None = None
+        """The boot time that slurmctld had after that came up; None until it was asked."""
+        self._told = -math.inf
+        self._boot = 0
         self._begun = False
         self._trouble = ""
         self._at_work = asyncio.Lock()
@@ -105,9 +127,12 @@ class Configuration:
         """UnkillableStepTimeout: after so long Slurm gives up on a step, in seconds."""
         return float(self._runs.unkillable_step_timeout) if self._runs else UNKILLABLE
 
-    def want_reconfigure(self) -> None:
-        """Ask for a reconfigure soon, though no file has changed."""
-        self._owed = True
+    def want_reconfigure(self, features: Collection[str] | None = None) -> None:
+        """Ask for a reconfigure soon, though no file has changed: because of these features, if any are named."""
+        named = None if features is None else parting(self._conf())
+        if named is not None and named.isdisjoint(features or ()):
+            return
+        self._owed, self._owed_since, self._asked = True, None, -math.inf
         self._need = self._need.wished(now=_now())
         self._news.set()
 
@@ -127,7 +152,8 @@ class Configuration:
             subscriptions.callback(self._ground.mirror.subscribe(self._hear))
             while True:
                 self._news.clear()
-                await self._look()
+                with survived(self.name):
+                    await self._look()
                 await self._rest()
 
     async def drain(self) -> None:
@@ -140,8 +166,14 @@ class Configuration:
             self._restarts, self._asked = restarts, -math.inf
             self._news.set()
 
+    @property
+    def _due(self) -> float:
+        """When slurmctld is to be told. Files that people changed do not wait for a distance."""
+        due, lags = self._need.due, self._runs is not None and self._wanted != self._runs.parameter(mark.PARAMETER)
+        return due if lags and self._wanted else max(due, self._told + DISTANCE)
+
     async def _rest(self) -> None:
-        until = min(self._need.due, self._asked + SEEN, _now() + SEEN)
+        until = min(self._due, self._asked + SEEN, _now() + SEEN)
         with suppress(TimeoutError):
             # Also where it is due and cannot be done: Slurm is away, or we have just lost the lease.
             async with asyncio.timeout(max(until - _now(), _GLANCE)):
@@ -153,7 +185,7 @@ class Configuration:
         self._begin()
         try:
             await self._compare()
-            if _now() >= self._need.due and self._ground.may_write():
+            if _now() >= self._due and self._ground.may_write():
                 await self._reconfigure()
         except SlurmError as error:
             self._trouble = str(error)
@@ -173,6 +205,7 @@ class Configuration:
         if _now() >= self._asked + SEEN or self._runs is None:
             self._runs = await self._ground.library.configuration()
             self._asked = _now()
+            self._note_boot(self._runs.boot_time)
         wanted = mark.read(self._conf())
         if wanted and wanted != self._runs.parameter(mark.PARAMETER):
             if wanted != self._wanted or not self._need.holds:
@@ -181,16 +214,28 @@ class Configuration:
             self._need, self._trouble = NONE, ""
         self._wanted = wanted
 
+    def _note_boot(self, boot: int) -> None:
+        """A slurmctld that started since has read its files, whether it was told to or not."""
+        if boot > self._boot:
+            self._boot, self._need = boot, self._need.answered(yes=True)
+        if self._owed and self._owed_since is None:
+            self._owed_since = boot
+        elif self._owed and self._owed_since is not None and boot > self._owed_since:
+            self._owed = False
+
     def _conf(self) -> str:
         found = self._ground.files.store.get(Key(self._ground.namespace, f"{self._ground.cluster}-slurm-conf"))
         return found.data.get(mark.FILE, "") if found is not None else ""
 
     async def _reconfigure(self) -> None:
         async with self._at_work:
-            self._need = self._need.after_a_try(now=_now())
+            self._need, self._told = self._need.after_a_try(now=_now()).answered(yes=False), _now()
             log.info("slurmctld is told to read its configuration anew; wanted is %s", self._wanted or "what it has")
-            await self._ground.orders.reconfigure()
-            self._owed, self._asked = False, -math.inf
+            try:
+                await self._ground.orders.reconfigure()
+            finally:
+                self._asked = -math.inf
+            self._owed, self._need = False, self._need.answered(yes=True)
             await self._compare()
             if self._need.holds:
                 self._trouble = f"slurmctld was told to read {self._wanted} and does not have it: its files may be late"

@@ -75,7 +75,7 @@ class Downward:
 
     name: Final = "downward"
 
-    def __init__(self, ground: Ground, members: Members, *, want_reconfigure: Callable[[], None]) -> None:
+    def __init__(self, ground: Ground, members: Members, *, want_reconfigure: Callable[[frozenset[str]], None]) -> None:
         self._ground = ground
         self._members = members
         self._pairs = Pairs(ground, members)

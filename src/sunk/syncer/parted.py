@@ -16,7 +16,20 @@ from sunk.model.hostlist import expand
 from sunk.slurm.records import Node, Partition
 
 _SET: Final = re.compile(r"NodeSet=([\w.-]+)\s+Feature=([\w.-]+)", re.IGNORECASE)
+_FEATURE: Final = re.compile(r"NodeSet=.*\bFeature=(\S+)", re.IGNORECASE)
+_WORD: Final = re.compile(r"[\w.-]+")
+_INCLUDE: Final = re.compile(r"include\s", re.IGNORECASE)
 _PARTITION: Final = re.compile(r"PartitionName=([\w.-]+)\s(?:.*\s)?Nodes=(\S+)", re.IGNORECASE)
+
+
+def parting(conf: str) -> frozenset[str] | None:
+    """The features that decide which nodes a partition has; None if that cannot be told from this slurm.conf alone."""
+    lines = [line.strip() for line in conf.splitlines()]
+    if not conf or any(_INCLUDE.match(line) for line in lines):
+        return None
+    expressions = (found[1] for line in lines if (found := _FEATURE.match(line)))
+    # Also of a set that is none by features alone: every word in it may be a feature.
+    return frozenset(word for text in expressions for word in _WORD.findall(text))
 
 
 def outdated(conf: str, *, nodes: Iterable[Node], partitions: Iterable[Partition]) -> tuple[str, ...]:

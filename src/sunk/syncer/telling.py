@@ -53,6 +53,7 @@ class Call(Struct, frozen=True):
     nodes: list[str]
     send: Callable[[], Awaitable[Outcome]]
     words: str
+    features: tuple[str, ...] = ()
 
 
 class Result(Struct, frozen=True):
@@ -63,7 +64,7 @@ class Result(Struct, frozen=True):
 
 
 class Teller:
-    def __init__(self, ground: Ground, *, want_reconfigure: Callable[[], None]) -> None:
+    def __init__(self, ground: Ground, *, want_reconfigure: Callable[[frozenset[str]], None]) -> None:
         self._ground = ground
         self._want_reconfigure = want_reconfigure
         self._hands = asyncio.Semaphore(_HANDS)
@@ -104,17 +105,18 @@ class Teller:
             yield Call("forgotten", nodes, partial(orders.forget_reason, nodes, seen=seen), "forget the reason")
         for features, nodes in groups.featured.items():
             words = f"features: {','.join(features) or 'none'}"
-            yield Call("featured", nodes, partial(orders.set_features, nodes, features=features), words)
+            yield Call("featured", nodes, partial(orders.set_features, nodes, features=features), words, features)
 
     async def _send(self, call: Call) -> Outcome:
         if not self._ground.may_write():
             raise Stale("we may have lost the lead, so Slurm is not told anything")
         self.counts.calls += 1
+        changed = self._changed(call)
         outcome = await call.send()
         setattr(self.counts, call.kind, getattr(self.counts, call.kind) + len(outcome.done))
         log.info("%s: %s%s", call.words, hostlist.shown(outcome.done) or "nobody", _left_out(outcome))
         if call.kind == "featured" and outcome.done:
-            self._want_reconfigure()  # partitions that are made of features follow only then
+            self._want_reconfigure(changed)  # partitions that are made of features follow only then
         if outcome.covered:
             await self._put_back(outcome.covered, by=call.words)
         return outcome
@@ -135,6 +137,11 @@ class Teller:
                 )
                 said = {"uid": lost.reason_uid, "name": name, "word": word, "text": lost.reason}
                 self._ground.recorder.warn(about(pod, kind="Pod"), "DrainPutBack", note, action="Drain", **said)
+
+    def _changed(self, call: Call) -> frozenset[str]:
+        """The features that some of these nodes get or lose."""
+        rows = (self._ground.mirror.nodes.get(name) for name in call.nodes)
+        return frozenset(one for row in rows if row is not None for one in {*row.features} ^ {*call.features})
 
     # People
 

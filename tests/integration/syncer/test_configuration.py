@@ -1,20 +1,28 @@
 """slurmctld runs with the configuration that is wanted, as soon as its file is there."""
 
 import asyncio
+from collections.abc import Mapping
+from functools import partial
 
 import pytest
+from tests.integration.syncer.seen import Seen
 from tests.integration.syncer.stage import CLUSTER, Stage, on_stage
 
 from sunk.kube.core import CONFIG_MAPS
 from sunk.kube.errors import AlreadyExists
 from sunk.kube.patch import Merge
-from sunk.local.slurm.configuration import PARTITIONS
+from sunk.local.slurm.configuration import CONTROLLER, PARTITIONS
 from sunk.model import mark, names
 from sunk.model.report import Report
+from sunk.syncer.configuration import DISTANCE
 
 pytestmark = on_stage
 VERSIONS = ("24.11", pytest.param("26.05", marks=pytest.mark.full))
 
+STARTS = "/var/spool/slurmctld/starts"
+LATER = DISTANCE + 30
+SLOW = 35
+"""Seconds: longer than a call is waited for."""
 FILES = f"{CLUSTER}-slurm-conf"
 PARTED = ("NodeSet=fast Feature=fast", "PartitionName=fast Nodes=fast", *PARTITIONS)
 
@@ -29,10 +37,16 @@ async def wanted(stage: Stage, text: str) -> None:
         await stage.client.patch(CONFIG_MAPS, FILES, Merge({"data": data}), namespace=stage.namespace)
 
 
-async def brought(stage: Stage, text: str) -> None:
+async def boot(stage: Stage) -> str:
+    """When slurmctld started, or read its configuration, which is the same to it."""
+    found = await stage.scontrol("show", "config")
+    return next(line for line in found.splitlines() if line.startswith("BOOT_TIME"))
+
+
+async def brought(stage: Stage, text: str, *, files: Mapping[str, str] = {}, **more: str) -> None:
     """Bring the file to slurmctld, as a kubelet does, and tell nobody."""
-    settings = {"SlurmctldParameters": f"enable_configless,{mark.PARAMETER}={text}"}
-    await asyncio.to_thread(stage.slurm.layout.write, config=settings, lines=PARTED, files={})
+    settings = {"SlurmctldParameters": f"enable_configless,{mark.PARAMETER}={text}"} | more
+    await asyncio.to_thread(stage.slurm.layout.write, config=settings, lines=PARTED, files=files)
 
 
 async def told(stage: Stage, **fields: str) -> Report | None:
@@ -90,7 +104,37 @@ async def test_a_partition_by_feature_follows_a_change_of_features(stage: Stage)
     await parted(stage, "five", "f1")
     await stage.mark("f1", {names.FEATURES: "fast"})
     await stage.slurm_when("f1", lambda node: node.features == ("fast",))
-    await stage.eventually(lambda: inside(stage, "fast"), lambda found: "f1" in found)
+    await stage.eventually(lambda: inside(stage, "fast"), lambda found: "f1" in found, seconds=LATER)
+
+
+def has(feature: str, node: Seen) -> bool:
+    return node.features == (feature,)
+
+
+async def test_features_that_no_partition_names_cost_no_reconfigure(stage: Stage) -> None:
+    await parted(stage, "plain", "p1")
+    before = await boot(stage)
+    for feature in (f"rack{turn}" for turn in range(10)):
+        await stage.mark("p1", {names.FEATURES: feature})
+        await stage.eventually(lambda: stage.seen("p1"), partial(has, feature))
+    await asyncio.sleep(DISTANCE + 5)
+    assert await boot(stage) == before
+
+
+async def test_one_that_takes_slurmctld_longer_than_anybody_waits_is_sent_once(stage: Stage) -> None:
+    await parted(stage, "slow", "s1")
+    await asyncio.sleep(DISTANCE)
+    # The plugin is loaded by every slurmctld that starts, also by the one of a reconfigure.
+    script = f'os.execute("date >> {STARTS}; sleep {SLOW}")\nfunction slurm_job_submit() return 0 end\n'
+    script += "function slurm_job_modify() return 0 end\n"
+    await brought(stage, "slow", files={"job_submit.lua": script}, JobSubmitPlugins="lua")
+    await stage.mark("s1", {names.FEATURES: "fast"})
+    await stage.syncer_says("reconfigure: slurmctld")
+    await stage.eventually(lambda: inside(stage, "fast"), lambda found: "s1" in found, seconds=3 * SLOW)
+    await asyncio.sleep(SLOW)
+    starts = await asyncio.to_thread(stage.slurm.run, "cat", STARTS, on=CONTROLLER)
+    assert len(starts.splitlines()) == 1, starts
+    await brought(stage, "slow")
 
 
 async def test_it_follows_also_if_the_syncer_died_before_it_could_ask_for_that(stage: Stage) -> None:
@@ -102,4 +146,4 @@ async def test_it_follows_also_if_the_syncer_died_before_it_could_ask_for_that(s
         assert "g1" not in await inside(stage, "fast"), "a change of features alone moves nobody"
     finally:
         await asyncio.to_thread(stage.syncer.start)
-    await stage.eventually(lambda: inside(stage, "fast"), lambda found: "g1" in found)
+    await stage.eventually(lambda: inside(stage, "fast"), lambda found: "g1" in found, seconds=LATER)

@@ -150,7 +150,7 @@ class Stage:
         self.members = Members(self.ground.slices.store, cluster=CLUSTER)
         self.worker = Downward(self.ground, self.members, want_reconfigure=self._count)
 
-    def _count(self) -> None:
+    def _count(self, _: frozenset[str]) -> None:
         self.reconfigures += 1
 
     def put(self, *records: Any) -> None:

@@ -2,10 +2,11 @@
 
 import math
 
+import pytest
 from hypothesis import given, strategies as st
 
 from sunk.model import mark
-from sunk.syncer.configuration import LAST_PAUSE, LONGEST, NONE, QUIET, Need, pause
+from sunk.syncer.configuration import DISTANCE, LAST_PAUSE, LONGEST, NONE, QUIET, UNANSWERED, Need, pause
 
 moments = st.floats(min_value=0, max_value=1e6)
 
@@ -46,6 +47,26 @@ def test_a_new_wish_is_not_held_up_by_older_failures() -> None:
     for _ in range(8):
         need = need.after_a_try(now=need.due)
     assert need.wished(now=1000).due <= 1000 + QUIET
+
+
+def test_one_that_was_not_answered_is_not_sent_again_soon_whatever_is_wished() -> None:
+    need = Need().wished(now=0).after_a_try(now=10).answered(yes=False)
+    assert need.due == 10 + UNANSWERED
+    assert need.wished(now=12).due == 10 + UNANSWERED
+    assert need.answered(yes=True).wished(now=12).due <= 12 + QUIET
+
+
+@pytest.mark.parametrize(("distance", "most"), [(0.0, 50), (DISTANCE, 6)])
+def test_fifty_changes_of_features_cost_few_reconfigures(distance: float, most: int) -> None:
+    """One every three seconds: more than the quiet that is waited for, which was all there was."""
+    need, told, sent, now = NONE, -math.inf, 0, 0.0
+    while now < 200:
+        if now % 3 == 0 and now < 150:
+            need = need.wished(now=now)
+        if need.holds and now >= max(need.due, told + distance):
+            need, told, sent = NONE, now, sent + 1
+        now += 0.5
+    assert sent == most
 
 
 def test_the_mark_is_read_from_the_last_line_that_counts() -> None:

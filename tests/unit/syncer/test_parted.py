@@ -5,7 +5,7 @@ from tests.unit.slurm.blank import blank
 from tests.unit.syncer.both import row
 
 from sunk.slurm.records import Node, Partition
-from sunk.syncer.parted import outdated
+from sunk.syncer.parted import outdated, parting
 
 CONF = """
 NodeSet=fast Feature=fast
@@ -51,3 +51,14 @@ def test_features_that_are_about_to_change_prove_nothing() -> None:
 
 def test_without_a_configuration_nothing_is_known() -> None:
     assert outdated("", nodes=NODES, partitions=[partition("fast", "n2")]) == ()
+
+
+def test_only_features_of_sets_decide_about_partitions() -> None:
+    assert parting(CONF) == frozenset({"fast", "slow"})
+    assert parting("NodeSet=x Nodes=a Feature=a&b|c\nNodeName=n Feature=d\n") == frozenset({"a", "b", "c"})
+    assert parting("PartitionName=all Nodes=ALL\n") == frozenset()
+
+
+@pytest.mark.parametrize("conf", ["", "NodeSet=fast Feature=fast\nInclude /etc/slurm/more.conf\n"])
+def test_what_is_written_elsewhere_may_name_any_feature(conf: str) -> None:
+    assert parting(conf) is None
