@@ -51,6 +51,8 @@ class Controller(Struct, frozen=True, gc=False, rename="camel"):
         )
     )
     termination_grace_period_seconds: Annotated[int, Meta(ge=1, le=3600)] = 10
+    hang_seconds: Annotated[int, Meta(ge=60, le=86400)] = 300
+    """slurmctld is restarted after this long without an answer to a read. Its start does not count."""
     priority_class_name: ObjectName = ""
     state: Claim = Claim()
     """Where slurmctld keeps jobs and nodes."""

@@ -54,6 +54,26 @@ elif [ -e {_NUMBERED} ] && [ ! -e {_USAGE} ] && [ ! -e {_USAGE}.old ]; then
 fi
 echo "${_BOOKS}" > {_ACCOUNTED}
 """
+# A ping is answered by a slurmctld that hangs: its answer needs no lock. To read a node it has to take one. The node need
+# not exist, and a single one costs the same however many there are.
+_PROBED: Final = "sunk-probe"
+_ANSWER_SECONDS: Final = 8
+_ASK: Final = f"answer=$(timeout {_ANSWER_SECONDS} scontrol show node {_PROBED} 2>&1); code=$?"
+_ANSWERS: Final = f"""\
+{_ASK}
+case "$answer" in *"not found"* | NodeName=* | "No nodes"*) exit 0 ;; esac
+echo "slurmctld does not answer a read of a node: ${{answer:-nothing within {_ANSWER_SECONDS} s}}"
+exit 1
+"""
+# Only no answer at all tells a hang. An error of scontrol, over a file that a person has just broken, must not cost a
+# slurmctld that runs well and would not start again.
+_LIVES: Final = f"""\
+{_ASK}
+[ "$code" -eq 124 ] && echo "slurmctld hangs: nothing within {_ANSWER_SECONDS} s" && exit 1
+case "$answer" in *"Unable to contact"* | *"timed out"*) echo "$answer" && exit 1 ;; esac
+exit 0
+"""
+_LIFE_PERIOD: Final = 10
 _GO: Final = f"""\
 exec /init {NAME} -- "${{options[@]}}"
 """
@@ -123,7 +143,8 @@ def _deployment(cluster: Cluster) -> Object:
 
 def _container(cluster: Cluster) -> Object:
     wanted = cluster.spec.controller
-    answers = {"exec": {"command": ["scontrol", "ping"]}}
+    answers, lives = ({"exec": {"command": ["/bin/bash", "-c", text]}} for text in (_ANSWERS, _LIVES))
+    patience = -(-wanted.hang_seconds // _LIFE_PERIOD)
     return {
         "name": NAME,
         **pods.image(cluster, wanted.image),
@@ -132,8 +153,8 @@ def _container(cluster: Cluster) -> Object:
         # Half an hour: it may have tens of thousands of jobs to read.
         "startupProbe": answers | {"periodSeconds": 1, "timeoutSeconds": 10, "failureThreshold": 1800},
         "readinessProbe": answers | {"periodSeconds": 5, "timeoutSeconds": 10},
-        # A slurmctld that is busy answers late, and killing it would only add to its work.
-        "livenessProbe": pods.tcp(CONTROLLER_PORT, periodSeconds=10, timeoutSeconds=10, failureThreshold=6),
+        # A slurmctld that is busy answers late, and killing it would only add to its work: it has minutes.
+        "livenessProbe": lives | {"periodSeconds": _LIFE_PERIOD, "timeoutSeconds": 10, "failureThreshold": patience},
         **pods.resources(wanted.resources),
         "securityContext": pods.UNPRIVILEGED,
         "volumeMounts": [
