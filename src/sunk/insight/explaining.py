@@ -17,10 +17,12 @@ from sunk.model.report import Report
 from sunk.objects.clusters import SlurmCluster
 from sunk.objects.members import NodeSet
 from sunk.objects.standing import cleared, finished, pending_deletion, ready, running, terminating
+from sunk.operator.slurmcluster.availability import IN_STEP
 
 OURS: Final = "k8s:"
 NEW: Final = "k8s: new node"
 VERIFY: Final = "verify-undrain"
+_NO_SYNCER: Final = frozenset({"NotReady", "NotMade", "SwitchedOff"})
 
 
 class Sentence(Struct, frozen=True, omit_defaults=True):
@@ -47,9 +49,10 @@ def explain(
 ) -> Explanation:
     """Explain a member. `reason_key` is the annotation of Nodes that says why one was cordoned."""
     report = report_of(cluster)
-    sentences = (*_membership(seen, owner), *_node(seen, reason_key), *_pod(seen), *_slurm(seen), *_syncer(report))
-    advice = tuple(dict.fromkeys(_advice(seen, cluster, report)))
-    return Explanation(seen.entry.name, seen.entry.node, sentences, advice, well=not advice)
+    blind = _blind(cluster, report)
+    found = (*_membership(seen, owner), *_node(seen, reason_key), *_pod(seen), *_slurm(seen), *_syncer(report))
+    advice = tuple(dict.fromkeys((*_advice_to_the_blind(cluster, blind), *_advice(seen, cluster, report))))
+    return Explanation(seen.entry.name, seen.entry.node, (*blind, *found), advice, well=not advice)
 
 
 def report_of(cluster: SlurmCluster | None) -> Report:
@@ -57,6 +60,25 @@ def report_of(cluster: SlurmCluster | None) -> Report:
     with suppress(foreign.Unreadable):
         return foreign.decode((cluster.metadata.annotations if cluster else {}).get(names.SYNCER_REPORT, "{}"), Report)
     return Report()
+
+
+def _blind(cluster: SlurmCluster | None, report: Report) -> tuple[Sentence, ...]:
+    """Say that what follows may be old: the syncer cannot read Slurm, or there is no syncer."""
+    told = next((one for one in (cluster.status.conditions if cluster else ()) if one.type == IN_STEP), None)
+    why = report.unseen
+    if not why and told is not None and told.status != "True" and told.reason in _NO_SYNCER:
+        why = told.message
+    if not why:
+        return ()
+    since = told.last_transition_time if told is not None and told.status != "True" else None
+    return (Sentence("Syncer", f"{line(why)}. What follows may be old", since, grave=True),)
+
+
+def _advice_to_the_blind(cluster: SlurmCluster | None, blind: tuple[Sentence, ...]) -> Iterator[str]:
+    if blind and cluster is not None:
+        at = f"-n {cluster.metadata.namespace}"
+        yield f"kubectl get pods {at} -l {names.CLUSTER}={cluster.metadata.name}    # whether slurmctld and the syncer run"
+        yield f"kubectl logs {at} deploy/{cluster.metadata.name}-syncer -c syncer --tail 50"
 
 
 def _membership(seen: Seen, owner: NodeSet | None) -> Iterator[Sentence]:

@@ -15,6 +15,8 @@ class Report(Struct, frozen=True, rename="camel", omit_defaults=True):
     """Why the configuration that is wanted could not be brought into force yet."""
     version: str = ""
     """Of slurmctld, such as 24.11.5."""
+    unseen: str = ""
+    """Since when Slurm could not be read, and why; empty while it is read."""
     held: str = ""
     """Why nothing that destroys is done: what Slurm or Kubernetes shows cannot be believed."""
     delayed: str = ""

@@ -6,7 +6,9 @@ caller waits for a bounded time only.
 
 That bound is in two steps. A call that takes longer than a moment (`doubt`) is no reason to give up, slurmctld may be
 at work; but it is one to ask with a ping, which answers at once whether somebody is there. If nobody is, the caller
-learns it now and not nine seconds later. If somebody is, the caller waits on, for `patience` at most.
+learns it now and not nine seconds later. If somebody is, the caller waits on, for `patience` at most. A read of all
+tables has less: it is made again and again, and a slurmctld that answers pings and no reads hangs, which has to be known
+within seconds. Where reads take long it has some times as long as the last one took.
 
 A call that was given up cannot be recalled. Its thread ends it when libslurm does, and an order may still be carried
 out; this is why `Unreachable` means «unknown». Pings have a thread of their own, so that they never queue behind calls
@@ -18,6 +20,7 @@ begins it, and until then from when slurmctld last answered any call.
 """
 
 import asyncio
+import math
 import threading
 import time
 from collections import deque
@@ -38,9 +41,16 @@ T = TypeVar("T")
 THREADS: Final = 4
 DOUBT: Final = 1.0
 PATIENCE: Final = 20.0
+READ_PATIENCE: Final = 5.0
+"""For a read of all tables, if the last one took less than a tenth of that."""
+SLOWER: Final = 10.0
+"""How many times longer than the last a read may take."""
 PING: Final = 2.0
 NO_ANSWER: Final = 1800
 """SLURMCTLD_COMMUNICATIONS_CONNECTION_ERROR, also when it is us who stopped waiting."""
+
+
+HANGS: Final = "slurmctld answers a ping, but not this"
 
 
 class Turn(Struct):
@@ -63,6 +73,8 @@ class Library:
         self._lock = threading.Lock()
         self._pings = ThreadPoolExecutor(1, thread_name_prefix="slurm-ping")
         self._answered = 0.0
+        self._read_took = math.inf
+        """How long the last read of all tables took; before the first it may take as long as anything."""
         self._ping: asyncio.Future[bool] | None = None
 
     @classmethod
@@ -85,7 +97,11 @@ class Library:
 
     async def everything(self, since: Mapping[str, int]) -> Tables:
         """Read all tables, each as it changed since the time that came with it; by name, and 0 for those not named."""
-        return await self.call(partial(self.wire.everything, since), asked="read all tables")
+        began, wanted = time.monotonic(), max(READ_PATIENCE, SLOWER * self._read_took)
+        patience = min(wanted, self._patience)
+        found = await self.call(partial(self.wire.everything, since), asked="read all tables", patience=patience)
+        self._read_took = time.monotonic() - began
+        return found
 
     async def all_nodes(self) -> Table[Node]:
         """Read all nodes, whether or not they changed."""
@@ -133,14 +149,15 @@ class Library:
         done, _ = await asyncio.wait({asked := self._ping}, timeout=PING)
         return bool(done) and asked.result()
 
-    async def call(self, blocking: Callable[[], T], *, asked: str) -> T:
+    async def call(self, blocking: Callable[[], T], *, asked: str, patience: float | None = None) -> T:
         """Run a blocking call of the wire on a thread, and wait for it within bounds."""
+        patience = self._patience if patience is None else patience
         turn = Turn(queued=time.monotonic())
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._begin(partial(self._run, blocking, turn, answer))
         there, still = True, 0.0
         try:
-            while there and still < self._doubt + self._patience:
+            while there and still < self._doubt + patience:
                 if await _settled(answer, within=self._doubt):
                     break
                 still = time.monotonic() - (turn.began or max(turn.queued, self._answered))
@@ -149,7 +166,7 @@ class Library:
                 return answer.result()
         finally:
             answer.cancel()  # of a call that waits for a thread it is the end; one that runs cannot be recalled
-        waited = "slurmctld answers a ping, but not this" if there else "slurmctld does not answer a ping"
+        waited = HANGS if there else "slurmctld does not answer a ping"
         raise Unreachable(NO_ANSWER, asked=asked, text=waited, name="SLURMCTLD_COMMUNICATIONS_CONNECTION_ERROR")
 
     def _begin(self, work: Callable[[], None]) -> None:

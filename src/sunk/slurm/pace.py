@@ -20,7 +20,7 @@ class Pace(Struct, frozen=True):
     """After so long nothing is believed to be unchanged."""
     seldom: float = 1.0
     """Partitions and reservations are read this often, where nobody asks, and slurmctld's clock is looked at."""
-    patience: float = 60.0
+    patience: float = 30.0
     """A read that takes longer has failed. The reader's own bounds are shorter; this one is the last."""
 
     def __post_init__(self) -> None:

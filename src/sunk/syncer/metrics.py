@@ -9,6 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from sunk.model import faults
 from sunk.slurm.errors import SlurmError, Unreachable
 from sunk.slurm.library import Library
 from sunk.slurm.pace import MirrorStatistics
@@ -28,10 +29,10 @@ class Counted(Library):
         self.calls: Final[Counter[tuple[str, str]]] = Counter()
         """By what was asked (read, update, delete, …) and what came of it."""
 
-    async def call(self, blocking: Callable[[], T], *, asked: str) -> T:
+    async def call(self, blocking: Callable[[], T], *, asked: str, patience: float | None = None) -> T:
         outcome = "cancelled"
         try:
-            answer = await super().call(blocking, asked=asked)
+            answer = await super().call(blocking, asked=asked, patience=patience)
             outcome = "done"
         except Unreachable:
             outcome = "unreachable"
@@ -110,6 +111,12 @@ class Collected(Collector):
             rows.add_metric((table,), count)
         yield rows
         yield _ahead(self._clocks)
+        survived = CounterMetricFamily(
+            "sunk_syncer_faults", "Faults that nobody foresaw and that were survived", labels=("where",)
+        )
+        for where, count in faults.counts.items():
+            survived.add_metric((where,), count)
+        yield survived
         if isinstance(self._ground.library, Counted):
             yield _calls(self._ground.library)
 

@@ -94,6 +94,7 @@ def gathered(reports: Sequence[Report]) -> Report:
         config=_first(one.config for one in reports),
         config_trouble=_together(one.config_trouble for one in reports),
         version=_first(one.version for one in reports),
+        unseen=_together(one.unseen for one in reports),
         held=_together(one.held for one in reports),
         delayed=_together(one.delayed for one in reports),
         stuck=tuple(sorted(stuck)[:MOST_STUCK]),

@@ -122,3 +122,24 @@ def test_a_report_that_cannot_be_read_is_none() -> None:
     metadata = {"name": "slurm", "namespace": "team", "annotations": {names.SYNCER_REPORT: "{"}}
     odd = msgspec.convert({"metadata": metadata, "spec": {}}, SLURMCLUSTERS.record)
     assert texts(told(pod(), cluster=odd), "Syncer") == []
+
+
+def test_a_slurm_that_cannot_be_read_is_said_first_and_what_follows_may_be_old() -> None:
+    unseen = "the syncer has not been able to read Slurm since 2026-11-17 19:43:06 UTC: nobody is there"
+    found = told(pod(), cluster=cluster(unseen=unseen))
+    assert found.sentences[0].text == f"{unseen}. What follows may be old"
+    assert found.sentences[0].grave
+    assert not found.well
+    assert "deploy/slurm-syncer" in found.advice[1]
+
+
+def test_a_syncer_that_does_not_run_is_said_first_too() -> None:
+    condition = {"type": "InStep", "status": "False", "reason": "NotReady", "message": "0 of 1 syncer are ready"}
+    condition["lastTransitionTime"] = "2026-11-17T19:43:06Z"
+    of = msgspec.convert(
+        {"metadata": {"name": "slurm", "namespace": "team"}, "spec": {}, "status": {"conditions": [condition]}},
+        SLURMCLUSTERS.record,
+    )
+    found = told(pod(), cluster=of)
+    assert found.sentences[0].text == "0 of 1 syncer are ready. What follows may be old"
+    assert not found.well

@@ -1,7 +1,8 @@
 """What the parts of the syncer say, laid together."""
 
+from sunk.model import faults
 from sunk.model.report import Report
-from sunk.syncer.report import MOST_STUCK, gathered
+from sunk.syncer.report import MOST_STUCK, broken, gathered, heard
 
 
 def test_each_part_says_what_it_knows() -> None:
@@ -18,3 +19,26 @@ def test_of_what_is_stuck_some_is_told_in_an_order_that_stays() -> None:
     first = gathered([Report(stuck=many[:20]), Report(stuck=many[10:])])
     assert first.stuck == many[:MOST_STUCK]
     assert first == gathered([Report(stuck=many[10:]), Report(stuck=many[:20])])
+
+
+def test_a_part_that_cannot_report_keeps_no_other_from_being_heard() -> None:
+    def fails() -> Report:
+        raise RecursionError("too deep")
+
+    found = gathered([heard(fails), heard(lambda: Report(held="x"))])
+    assert found.held == "x"
+    assert "RecursionError: too deep" in found.stuck[0]
+
+
+def test_what_nobody_foresaw_is_told_until_it_succeeds() -> None:
+    def attempt(*, well: bool) -> None:
+        with faults.survived("orphans"):
+            if not well:
+                raise KeyError("no such thing")
+
+    attempt(well=False)
+    assert broken().stuck == ("orphans fails (KeyError: 'no such thing') and is tried again: look at the syncer's log",)
+    attempt(well=False)
+    assert faults.counts["orphans"] == 2
+    attempt(well=True)
+    assert broken().stuck == ()

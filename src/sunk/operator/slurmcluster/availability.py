@@ -17,6 +17,7 @@ READY: Final = "Ready"
 CONFIG_APPLIED: Final = "ConfigApplied"
 NO_NODE_FITS: Final = "NoNodeFits"
 IN_STEP: Final = "InStep"
+UNREACHABLE: Final = "SlurmUnreachable"
 HELD: Final = "Held"
 STUCK: Final = "Stuck"
 DELAYED: Final = "Delayed"
@@ -27,6 +28,7 @@ _NOWHERE: Final = (
     "its Nodes are still to come"
 )
 _CLAIMED: Final = "A Node serves one NodeSet: take it out there, or choose other Nodes here"
+_OLD: Final = "nothing follows a cordon, and what is said about nodes may be old"
 _RETURNS: Final = "it was taken out and is wanted again: it is made anew when its nodes have left"
 
 
@@ -209,15 +211,22 @@ def _in_step(spec: SlurmClusterSpec, sight: Sight) -> Said:
         return IN_STEP, False, "SwitchedOff", f"{what}: nothing drains, removes or configures Slurm nodes"
     kind, there, reason, message = _part(sight, IN_STEP, ("syncer",))
     told = sight.report
-    if not there or told is None:
-        return kind, False, reason if not there else "Waiting", message if not there else "the syncer is yet to say"
+    # First, since a syncer that cannot read Slurm is not ready either, and this is why.
+    if told is not None and told.unseen:
+        return kind, False, UNREACHABLE, f"{told.unseen}; {_OLD}"
+    if not there:
+        return kind, False, reason, f"{message}; {_OLD}"
+    return _waits(told) if told is not None else (kind, False, "Waiting", "the syncer is yet to say")
+
+
+def _waits(told: Report) -> Said:
     if told.held:
-        return kind, False, HELD, f"nothing is deleted while this is hard to believe: {told.held}"
+        return IN_STEP, False, HELD, f"nothing is deleted while this is hard to believe: {told.held}"
     if told.stuck:
-        return kind, False, STUCK, "; ".join(told.stuck)
+        return IN_STEP, False, STUCK, "; ".join(told.stuck)
     if told.delayed:
-        return kind, False, DELAYED, told.delayed
-    return kind, True, "InStep", "Slurm's nodes and their Pods are kept in step"
+        return IN_STEP, False, DELAYED, told.delayed
+    return IN_STEP, True, "InStep", "Slurm's nodes and their Pods are kept in step"
 
 
 def _conditions(meta: Metadata, *, before: SlurmClusterStatus, said: Sequence[Said]) -> Iterable[Condition]:

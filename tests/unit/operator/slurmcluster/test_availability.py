@@ -137,6 +137,14 @@ def test_what_waits_is_said_and_keeps_nobody_from_using_the_cluster(report: Repo
     assert "InStep" not in lacking
 
 
+@pytest.mark.parametrize("there", [True, False])
+def test_a_slurm_that_cannot_be_read_is_a_lack_and_says_why_also_of_a_syncer_that_is_not_ready(*, there: bool) -> None:
+    told, lacking = in_step(Report(config="a", unseen="not read since noon: it hangs", held="x"), there=there)
+    assert (told.status, told.reason) == ("False", "SlurmUnreachable")
+    assert told.message.startswith("not read since noon: it hangs; ")
+    assert "not read since noon" in lacking
+
+
 @pytest.mark.parametrize(
     ("report", "spec", "there", "reason"),
     [
