@@ -28,6 +28,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import Any, Final, Generic
 
 from msgspec import Struct
@@ -38,6 +39,7 @@ from sunk.kube.queue import USUAL, BackOff, K, Priority, Queue, QueueStatistics
 from sunk.kube.resource import Key, R, Record
 from sunk.kube.store import Store
 from sunk.kube.tasks import forever
+from sunk.model import faults
 
 log = logging.getLogger(__name__)
 
@@ -164,7 +166,7 @@ class Controller(Generic[K]):
         )
 
     def _listener(self, source: Source[R, K]) -> Callable[[Key, R | None, R | None], None]:
-        store, keys, add = source.store, source.keys, self._queue.add
+        store, keys, add = source.store, partial(self._keys, source), self._queue.add
 
         def listen_to_itself(key: Any, *_: object) -> None:
             add(key, priority=Priority.FRESH if store.synced else Priority.LATER)
@@ -176,7 +178,20 @@ class Controller(Generic[K]):
             for key in dict.fromkeys((*old, *new)):
                 add(key, priority=priority)
 
-        return listen_to_itself if keys is itself else listen
+        return listen_to_itself if source.keys is itself else listen
+
+    def _keys(self, source: Source[R, K], record: R) -> Iterable[K]:
+        """Which keys want a look because of a record. One that nobody can make sense of wants none, and ends nothing."""
+        where = f"{self.name}: {source.store.name}"
+        try:
+            found = tuple(source.keys(record))
+        except Exception as fault:  # noqa: BLE001 - as it says
+            fault.add_note(f"{source.store.name} {record.key}")
+            faults.note(where, fault)
+            return ()
+        if faults.lasting:
+            faults.over(where)
+        return found
 
     async def _walk_for_ever(self, known: Iterable[tuple[Source[Any, K], Sequence[Any]]]) -> None:
         """Look at what the stores held before we listened, and at all they hold at every resync."""
@@ -184,7 +199,7 @@ class Controller(Generic[K]):
             for source, records in known:
                 for start in range(0, len(records), _WALK):
                     for record in records[start : start + _WALK]:
-                        for key in source.keys(record):
+                        for key in self._keys(source, record):
                             self._queue.add(key, priority=Priority.LATER)
                     await asyncio.sleep(0)
             await asyncio.sleep(self._effort.resync or float("inf"))

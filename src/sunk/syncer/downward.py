@@ -33,6 +33,7 @@ from sunk.kube.resource import Key
 from sunk.kube.tasks import forever
 from sunk.model import hostlist
 from sunk.model.cluster.kind import SLURMCLUSTER
+from sunk.model.faults import survived
 from sunk.model.report import Report
 from sunk.slurm.belief import Stale
 from sunk.slurm.errors import SlurmError
@@ -134,8 +135,10 @@ class Downward:
         clock = asyncio.get_running_loop().time
         while True:
             found, began = await taken(self._queue, mirror=self._ground.mirror), clock()
+            told = False
             try:
-                told = await self._round(found)
+                with survived(self.name):
+                    told = await self._round(found)
             finally:
                 for name in found:
                     self._queue.done(name)

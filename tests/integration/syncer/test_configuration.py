@@ -57,9 +57,9 @@ async def told(stage: Stage, **fields: str) -> Report | None:
 
 
 async def inside(stage: Stage, partition: str) -> list[str]:
-    """The nodes of a partition."""
-    found = await asyncio.to_thread(stage.slurm.run, "sinfo", "--noheader", "-p", partition, "-N", "-o", "%N")
-    return found.split()
+    """The nodes of a partition; none while slurmctld does not answer."""
+    found = await asyncio.to_thread(stage.slurm.attempt, "sinfo", "--noheader", "-p", partition, "-N", "-o", "%N")
+    return found.out.split()
 
 
 async def test_a_new_configuration_is_read_and_seen_in_force(stage: Stage) -> None:
@@ -129,7 +129,7 @@ async def test_one_that_takes_slurmctld_longer_than_anybody_waits_is_sent_once(s
     script += "function slurm_job_modify() return 0 end\n"
     await brought(stage, "slow", files={"job_submit.lua": script}, JobSubmitPlugins="lua")
     await stage.mark("s1", {names.FEATURES: "fast"})
-    await stage.syncer_says("reconfigure: slurmctld")
+    await stage.eventually(stage.report, lambda report: report is not None and bool(report.unseen))
     await stage.eventually(lambda: inside(stage, "fast"), lambda found: "s1" in found, seconds=3 * SLOW)
     await asyncio.sleep(SLOW)
     starts = await asyncio.to_thread(stage.slurm.run, "cat", STARTS, on=CONTROLLER)
