@@ -25,12 +25,12 @@ CONTAINERFILE = "images/Containerfile"
 # What changes most often comes last, see `seed`.
 SOURCES = {
     "mariadb": ("images/mariadb",),
-    "slurm": ("images/fetch", "images/slurm"),
+    "slurm": ("images/fetch", "images/native", "images/slurm"),
     "sunk": ("LICENSE", "README.md", "pyproject.toml", "requirements/run.txt", "src"),
 }
 LEFT_OUT = ("src/sunk/local/kubernetes", "__pycache__")
 # A stage that only lends files to an image needs a name too, else it would be forgotten and built anew each time.
-LENDERS = {"sunk": ("dependencies",)}
+LENDERS = {"slurm": ("native",), "sunk": ("dependencies",)}
 
 SPACE = 3 << 30
 EPOCH = 1_000_000_000

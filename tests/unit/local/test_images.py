@@ -15,7 +15,7 @@ SCRIPTS = [
     file
     for image in ("mariadb", "slurm")
     for file in images.sources(image)
-    if file.name != "Containerfile" and file.suffix != ".cnf"
+    if file.name != "Containerfile" and file.suffix not in {".cnf", ".c"}
 ]
 
 
