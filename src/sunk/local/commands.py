@@ -100,7 +100,7 @@ def install(*, name: str, values: tuple[Path, ...]) -> None:
     found = cluster.running_one(name)
     done = installing.install(found, values=values)
     which = "" if name == DEFAULT_NAME else f" --name {name}"
-    click.echo(f"srun --nodes={len(found.machines)} hostname says:")
+    click.echo(f"srun --nodes={len(found.machines)} hostname says, run by {installing.USER}:")
     click.echo("\n".join(f"  {line}" for line in sorted(done.words.splitlines())))
     click.echo("A Slurm cluster is up. Next:")
     click.echo(f"  {_program()} local exec{which} -- kubectl get slurmcluster,nodeset,nodeslice,pods")

@@ -149,10 +149,13 @@ class Compute(Struct, frozen=True, gc=False, rename="camel"):
     """Scripts that run on every compute node, by name."""
     pyxis: Pyxis = Pyxis()
     security_context: Anything | None = None
-    """Of the container slurmd. Its seccomp profile is RuntimeDefault unless one is named here."""
+    """Of the container slurmd. The capabilities that the values need are added to its own, and its seccomp profile is
+    RuntimeDefault unless one is named here."""
     shared_memory: Quantity | None = None
     """Size of /dev/shm, which counts as memory of the Pod. Unset: half of the memory limit, or without a limit the
     memory of the Node."""
+    tmp_disk: Annotated[int, Meta(ge=0)] = 0
+    """TmpDisk of the nodes in megabytes, for jobs with --tmp; 0 if there is none to ask for."""
     reserved_memory: Quantity = "4Gi"
     """Left to slurmd itself: Slurm gets less than the Pod by this."""
     max_unavailable: IntOrString = "10%"

@@ -13,6 +13,7 @@ Plugin = Annotated[str, Meta(max_length=256, pattern=rf"^[a-z0-9_/,-]+{END}")]
 Words = Annotated[str, Meta(max_length=1024, pattern=rf"^[A-Za-z0-9_,:=/.+-]*{END}")]
 """A value of slurm.conf without blanks."""
 ConfigMapName = ObjectName
+Weight = Annotated[int, Meta(ge=0, le=4_294_967_294)]
 
 
 class SlurmCtld(Struct, frozen=True, gc=False, rename="camel"):
@@ -66,6 +67,17 @@ class Slurmd(Struct, frozen=True, gc=False, rename="camel"):
         return self.epilog_config_map or self.epilog_configmap or ""
 
 
+class PriorityWeights(Struct, frozen=True, gc=False, rename="camel"):
+    """PriorityWeight…: what counts for the priority of a job. With all of them 0 it is first come, first served."""
+
+    age: Weight = 0
+    assoc: Weight = 0
+    fairshare: Weight = 0
+    job_size: Weight = 0
+    partition: Weight = 0
+    qos: Weight = 0
+
+
 class SlurmConfig(Struct, frozen=True, gc=False, rename="camel"):
     """slurm.conf, cgroup.conf and gres.conf."""
 
@@ -78,12 +90,22 @@ class SlurmConfig(Struct, frozen=True, gc=False, rename="camel"):
     wait_time: Seconds = 0
     """WaitTime."""
     select_type_parameters: Words = "CR_Core"
-    """SelectTypeParameters. CR_Core_Memory counts memory too, which the Pod Scheduler needs."""
+    """SelectTypeParameters. CR_Core ignores --mem. CR_Core_Memory counts memory, and a job that takes more than it asked
+    for is killed; the Pod Scheduler needs it too."""
+    job_acct_gather_frequency: Annotated[str, Meta(max_length=128, pattern=rf"^[a-z0-9=,]*{END}")] = "task=5"
+    """JobAcctGatherFrequency: how often, in seconds, the memory of a job is measured, and its limit enforced."""
+    mpi_default: Annotated[str, Meta(max_length=64, pattern=rf"^[a-z0-9_]*{END}")] = ""
+    """MpiDefault: what `srun` without --mpi offers to MPI programs. Unset: PMIx where the login image has it."""
     def_mem_per_cpu: Annotated[int, Meta(ge=0)] = field(name="defMemPerCPU", default=4096)
     """DefMemPerCPU in megabytes; 0 leaves it out."""
     return_to_service: Literal[0, 1, 2] = 2
     """ReturnToService. With 0 or 1 a node that was DOWN needs a person to come back."""
     priority_type: Plugin = "priority/multifactor"
+    priority_weights: PriorityWeights = PriorityWeights()
+    scrontab: bool = False
+    """Let users have jobs started by the clock (ScronParameters=enable)."""
+    mail_prog: Annotated[str, Meta(max_length=1024, pattern=rf"^/[A-Za-z0-9/._+-]+{END}")] = "/bin/true"
+    """MailProg: what sends the mails of --mail-type. There is no such program in our images, so none are sent."""
     scheduler_parameters: Words = ""
     """Added to the SchedulerParameters that make jobs start at once on an idle cluster."""
     cgroup_config: Annotated[dict[str, Line], Meta(max_length=64)] = field(default_factory=dict)

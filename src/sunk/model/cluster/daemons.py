@@ -59,6 +59,7 @@ class Controller(Struct, frozen=True, gc=False, rename="camel"):
     containers: Containers = ()
     """Further containers of the Pod."""
     volumes: Volumes = ()
+    volume_mounts: Volumes = ()
     annotations: Annotated[dict[str, Line], Meta(max_length=64)] = field(default_factory=dict)
 
 
@@ -121,6 +122,8 @@ class Accounting(Struct, frozen=True, gc=False, rename="camel"):
     """AccountingStorageEnforce."""
     extra_config: Annotated[str, Meta(max_length=65536)] = ""
     """Lines put at the end of slurmdbd.conf."""
+    volumes: Volumes = ()
+    volume_mounts: Volumes = ()
 
 
 class Mysql(Struct, frozen=True, gc=False, rename="camel"):
@@ -143,6 +146,8 @@ class Rest(Struct, frozen=True, gc=False, rename="camel"):
     image: Image = Image()
     resources: Resources = field(default_factory=_small)
     priority_class_name: ObjectName = ""
+    volumes: Volumes = ()
+    volume_mounts: Volumes = ()
 
 
 class NodePermissions(Struct, frozen=True, gc=False):

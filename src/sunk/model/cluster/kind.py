@@ -9,9 +9,11 @@ from sunk.model.cluster.configuration import SlurmConfig
 from sunk.model.cluster.daemons import Accounting, Controller, Login, Mysql, Rest, Scheduler, Syncer
 from sunk.model.cluster.directory import DirectoryService
 from sunk.model.cluster.parts import Image, Line, ObjectName, Placement
+from sunk.model.cluster.users import Users
 from sunk.model.names import GROUP, VERSION
 from sunk.model.nodeset import Condition
 from sunk.model.schema.kind import AGE, Column, Kind, Version
+from sunk.model.schema.pattern import END
 from sunk.model.schema.vocabulary import Opaque, keyed, rule
 
 Rules = Annotated[tuple[Opaque, ...], Meta(max_length=32)]
@@ -68,9 +70,15 @@ class SlurmClusterSpec(Struct, frozen=True, gc=False, rename="camel"):
     rest: Rest = Rest()
     syncer: Syncer = Syncer()
     scheduler: Scheduler = Scheduler()
+    users: Users = Users()
+    """Users and groups, where there is no directory."""
     directory_service: DirectoryService = DirectoryService()
     network: Network = Network()
     network_policy: NetworkPolicy = NetworkPolicy()
+    cluster_domain: Annotated[str, Meta(max_length=253, pattern=rf"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?{END}")] = (
+        "cluster.local"
+    )
+    """The DNS domain of this Kubernetes. By it nodes and logins find each other under their short names."""
 
 
 class SlurmClusterStatus(Struct, frozen=True, gc=False, rename="camel"):

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from sunk.model import drains, names
 from sunk.model.refusal import Refusal
-from sunk.operator.slurmcluster import keyfiles, keys, pods, scripts
+from sunk.operator.slurmcluster import capabilities, keyfiles, keys, pods, scripts, users
 from sunk.operator.slurmcluster.conf import CONTROLLER_PORT, ETC, NODE_PORT
 from sunk.operator.slurmcluster.gres import gres
 from sunk.operator.slurmcluster.lines import pairs, word
@@ -18,6 +18,8 @@ SCRIPTS_HASH: Final = f"{names.GROUP}/scripts-hash"
 """Annotation of Pods: hash of the scripts that run when they start."""
 CPUS: Final = "SUNK_CPUS"
 MEMORY: Final = "SUNK_MEMORY"
+# As the kernel writes a socket that listens on the port of slurmd, whatever the address.
+_LISTENS: Final = ("grep", "-qsi", f":{NODE_PORT:04X} [0-9A-F]*:0000 0A ", "/proc/net/tcp", "/proc/net/tcp6")
 _TELLING: Final = 5
 # Slurm may be away, and the Pod goes all the same.
 _TELL: Final = f"timeout {_TELLING} {scripts.LEAVE} || true"
@@ -71,6 +73,7 @@ def template(cluster: Cluster, definition: NodeDefinition) -> Object:
         "volumes": [
             pods.secret("key", secret=keys.auth(cluster), mode=keyfiles.OWNER_ONLY),
             pods.shared_memory(size, limits=definition.resources),
+            users.volume(cluster),
             *scripts.volumes(cluster),
             *claimed,
             *pods.plain(wanted.volumes),
@@ -82,6 +85,7 @@ def template(cluster: Cluster, definition: NodeDefinition) -> Object:
         "priorityClassName": wanted.priority_class_name if priority is None else priority,
         "terminationGracePeriodSeconds": definition.termination_grace_period_seconds,
         "subdomain": cluster.named("compute"),
+        "dnsConfig": pods.short_names(cluster),
         "hostNetwork": definition.host_network,
         "dnsPolicy": "ClusterFirstWithHostNet" if definition.host_network else "",
     }
@@ -101,7 +105,7 @@ def template(cluster: Cluster, definition: NodeDefinition) -> Object:
 def _slurmd(cluster: Cluster, definition: NodeDefinition) -> Object:
     wanted = cluster.spec.compute
     _, mounts = pods.claims(wanted.mounts)
-    security = definition.security_context or wanted.security_context
+    security = capabilities.security(cluster, definition)
     return {
         "name": names.SLURMD,
         **pods.image(cluster, definition.image, wanted.image),
@@ -109,13 +113,15 @@ def _slurmd(cluster: Cluster, definition: NodeDefinition) -> Object:
         "env": _environment(definition),
         "ports": [{"name": names.SLURMD, "containerPort": NODE_PORT}],
         # No liveness: whatever ails slurmd, its jobs live beside it and would die with the container. Readiness asks
-        # nobody but slurmd, or a slurmctld that restarts would make every node unready.
-        "readinessProbe": pods.tcp(NODE_PORT, periodSeconds=2),
+        # nobody but slurmd, or a slurmctld that restarts would make every node unready. It looks for the socket and does
+        # not connect: slurmd takes each connection for a message, and two lines of its log would say that none came.
+        "readinessProbe": {"exec": {"command": list(_LISTENS)}, "periodSeconds": 2, "timeoutSeconds": 5},
         "lifecycle": {"preStop": {"exec": {"command": ["/bin/sh", "-c", _TELL]}}},
         "resources": resources(definition, reserved=wanted.reserved_memory),
         "volumeMounts": [
             {"name": "key", "mountPath": ETC, "readOnly": True},
             pods.SHARED_MEMORY,
+            users.MOUNT,
             *scripts.mounts(cluster),
             *mounts,
             *pods.plain(wanted.volume_mounts),
@@ -140,6 +146,7 @@ def node_line(cluster: Cluster, definition: NodeDefinition) -> str:
     }
     if found.memory is None and found.reserve:
         settings["MemSpecLimit"] = found.reserve
+    settings |= {"TmpDisk": cluster.spec.compute.tmp_disk} if cluster.spec.compute.tmp_disk else {}
     settings |= {"Gres": gres(definition)} if gres(definition) else {}
     # Without a syncer nobody would lift it.
     born = (drains.BORN_DRAINED,) if cluster.spec.syncer.enabled else ()

@@ -10,14 +10,18 @@ from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Final
 
+from sunk.model.cluster.configuration import PriorityWeights
 from sunk.operator.slurmcluster import gres
 from sunk.operator.slurmcluster.leaving import leaving
 from sunk.operator.slurmcluster.lines import overridden, owned, pairs, word
 from sunk.operator.slurmcluster.partitions import partitions
-from sunk.operator.slurmcluster.scripts import EPILOG, PROLOG, TASK_PROLOG, UNKILLABLE
+from sunk.operator.slurmcluster.scripts import EPILOG, PROLOG, UNKILLABLE
 from sunk.operator.slurmcluster.view import Cluster
 
 SLURM_CONF: Final = "slurm.conf"
+PLUGSTACK: Final = "plugstack.conf"
+JOB_ENV_PLUGIN: Final = "optional /usr/lib/sunk/job_env.so\n"
+"""Hands the environment of a definition on to jobs. Optional, since clients in other images read the file too."""
 CONTROLLER_PORT: Final = 6817
 NODE_PORT: Final = 6818
 ACCOUNTING_PORT: Final = 6819
@@ -59,7 +63,8 @@ def configuration(cluster: Cluster, *, before: str = "") -> dict[str, str]:
     """
     text = slurm_conf(cluster)
     text += "".join(f"{line}\n" for line in leaving(before, text))
-    return {SLURM_CONF: text, "gres.conf": gres.gres_conf(cluster), "cgroup.conf": _cgroup_conf(cluster)}
+    files = {SLURM_CONF: text, "gres.conf": gres.gres_conf(cluster), "cgroup.conf": _cgroup_conf(cluster)}
+    return files | ({PLUGSTACK: JOB_ENV_PLUGIN} if any(one.env for one in cluster.definitions) else {})
 
 
 def fingerprint(files: Mapping[str, str]) -> str:
@@ -101,7 +106,8 @@ def _unsaid(ours: Iterable[str], theirs: str) -> str:
 
 def _settings(cluster: Cluster) -> Settings:
     # In this order, which is how a person would write them.
-    made = _identity(cluster) | _behaviour(cluster) | _scheduling(cluster) | _accounting(cluster) | _scripts(cluster)
+    parts = (_identity, _behaviour, _scheduling, _accounting, _measuring, _scripts)
+    made = {key: value for part in parts for key, value in part(cluster).items()}
     return {key: value for key, value in made.items() if value != ""}
 
 
@@ -151,8 +157,12 @@ def _behaviour(cluster: Cluster) -> Settings:
         "ProctrackType": word(config.slurm_ctld.tracking, at="slurmConfig.slurmCtld.procTrackType"),
         "TaskPlugin": word(config.slurm_ctld.task_plugin, at="slurmConfig.slurmCtld.taskPlugin"),
         "GresTypes": "gpu" if any(map(gres.gpus, cluster.definitions)) or config.gres_config else "",
-        # The default is not in the image, and every start would complain.
-        "MailProg": "/bin/true",
+        # Slurm's default is not in the image, and every start would complain.
+        "MailProg": config.mail_prog,
+        "MpiDefault": config.mpi_default,
+        # A login Pod may have pinned less memory than a node: jobs take the limit of their node.
+        "PropagateResourceLimitsExcept": "MEMLOCK",
+        "ScronParameters": "enable" if config.scrontab else "",
     }
 
 
@@ -167,8 +177,21 @@ def _scheduling(cluster: Cluster) -> Settings:
         "SelectTypeParameters": word(config.select_type_parameters, at="slurmConfig.selectTypeParameters"),
         "DefMemPerCPU": config.def_mem_per_cpu or "",
         "PriorityType": word(config.priority_type, at="slurmConfig.priorityType"),
+        **_weights(config.priority_weights),
         "SchedulerParameters": word(",".join(filter(None, (ours, theirs))), at="slurmConfig.schedulerParameters"),
     }
+
+
+def _weights(wanted: PriorityWeights) -> Settings:
+    made = {
+        "PriorityWeightAge": wanted.age,
+        "PriorityWeightAssoc": wanted.assoc,
+        "PriorityWeightFairshare": wanted.fairshare,
+        "PriorityWeightJobSize": wanted.job_size,
+        "PriorityWeightPartition": wanted.partition,
+        "PriorityWeightQOS": wanted.qos,
+    }
+    return {key: weight or "" for key, weight in made.items()}
 
 
 def _accounting(cluster: Cluster) -> Settings:
@@ -176,7 +199,6 @@ def _accounting(cluster: Cluster) -> Settings:
     if not accounting.enabled:
         return {}
     remote = word(accounting.remote_host, at="accounting.remoteHost")
-    gathered = "cgroup" if "cgroup" in cluster.spec.slurm_config.slurm_ctld.tracking else "linux"
     gpus = ("gres/gpu", *gres.types(cluster)) if any(map(gres.gpus, cluster.definitions)) else ()
     return {
         "AccountingStorageType": "accounting_storage/slurmdbd",
@@ -184,7 +206,21 @@ def _accounting(cluster: Cluster) -> Settings:
         "AccountingStoragePort": accounting.remote_port if remote else ACCOUNTING_PORT,
         "AccountingStorageEnforce": word(accounting.enforce, at="accounting.enforce"),
         "AccountingStorageTRES": ",".join(gpus),
-        "JobAcctGatherType": f"jobacct_gather/{gathered}",
+    }
+
+
+def _measuring(cluster: Cluster) -> Settings:
+    """What jobs use: for accounting, and to end those that take more memory than they have asked for."""
+    config = cluster.spec.slurm_config
+    counted = "memory" in config.select_type_parameters.lower()
+    if not (cluster.spec.accounting.enabled or counted):
+        return {}
+    # Where control groups confine tasks, the kernel keeps them to their memory.
+    killed = counted and "cgroup" not in config.slurm_ctld.task_plugin
+    return {
+        "JobAcctGatherType": f"jobacct_gather/{'cgroup' if 'cgroup' in config.slurm_ctld.tracking else 'linux'}",
+        "JobAcctGatherFrequency": word(config.job_acct_gather_frequency, at="slurmConfig.jobAcctGatherFrequency"),
+        "JobAcctGatherParams": "OverMemoryKill" if killed else "",
     }
 
 
@@ -196,7 +232,6 @@ def _scripts(cluster: Cluster) -> Settings:
         "Prolog": PROLOG if config.prolog else "",
         "Epilog": EPILOG if config.epilog else "",
         "UnkillableStepProgram": UNKILLABLE,
-        "TaskProlog": TASK_PROLOG if any(one.env for one in cluster.definitions) else "",
     }
 
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from sunk.operator.slurmcluster import keyfiles, keys, pods
+from sunk.operator.slurmcluster import keyfiles, keys, pods, users
 from sunk.operator.slurmcluster.conf import CONTROLLER_PORT, ETC, SLURM_USER
 from sunk.operator.slurmcluster.metadata import LOGIN, metadata, selector
 from sunk.operator.slurmcluster.pods import Object
@@ -36,10 +36,16 @@ def _stateful_set(cluster: Cluster) -> Object:
         containers=[_container(cluster), *pods.plain(wanted.containers)],
         # sackd drops root and is the one that reads the key.
         init=[keyfiles.container(cluster, wanted.image, owner=SLURM_USER)],
-        volumes=[*keyfiles.volumes(keys.auth(cluster), group=False), *volumes, *_more_volumes(cluster)],
+        volumes=[
+            *keyfiles.volumes(keys.auth(cluster), group=False),
+            users.volume(cluster),
+            *volumes,
+            *_more_volumes(cluster),
+        ],
         security=pods.as_root(),
         grace=wanted.termination_grace_period_seconds,
         priority=wanted.priority_class_name,
+        dns=pods.short_names(cluster),
         annotations=wanted.annotations,
     )
     return {
@@ -78,6 +84,7 @@ def _container(cluster: Cluster) -> Object:
         "volumeMounts": [
             keyfiles.mount(ETC),
             pods.SHARED_MEMORY,
+            users.MOUNT,
             *mounts,
             *pods.plain(wanted.volume_mounts),
         ],

@@ -35,6 +35,7 @@ class Body(Struct, frozen=True, kw_only=True):
     grace: int
     priority: str = ""
     hostname: str = ""
+    dns: Mapping[str, Any] = {}
     annotations: Mapping[str, str] = {}
 
 
@@ -50,6 +51,7 @@ def template(cluster: Cluster, part: Part, body: Body) -> Object:
         "terminationGracePeriodSeconds": body.grace,
         "priorityClassName": body.priority,
         "hostname": body.hostname,
+        "dnsConfig": dict(body.dns),
         "nodeSelector": _placed(cluster),
         "tolerations": [LOCKED],
     }
@@ -65,6 +67,15 @@ def common(cluster: Cluster) -> Object:
     # Services called slurm-… would give every process variables called SLURM_…, which Slurm reads.
     made: Object = {"enableServiceLinks": False, "automountServiceAccountToken": False}
     return made | ({"imagePullSecrets": secrets} if secrets else {})
+
+
+def short_names(cluster: Cluster) -> Object:
+    """Find nodes and logins by the names that Slurm has for them, as programs do that take one for a rendezvous.
+
+    These domains come after Kubernetes' own, so that Services are found as ever.
+    """
+    space = f"{cluster.namespace}.svc.{cluster.spec.cluster_domain}"
+    return {"searches": [f"{cluster.named('compute')}.{space}", f"{cluster.named('login')}.{space}"]}
 
 
 def as_user(user: int, *, group: int = 0) -> Object:

@@ -84,6 +84,7 @@ def _claims(cluster: Cluster) -> Iterator[tuple[str, str]]:
 
 def _config_maps(cluster: Cluster) -> Iterator[tuple[str, str]]:
     config = cluster.spec.slurm_config
+    yield "users.configMap", cluster.spec.users.config_map
     yield ETC_FILES, config.slurm_ctld.etc_config_map
     yield "slurmConfig.slurmd.prologConfigMap", config.slurmd.prolog
     yield "slurmConfig.slurmd.epilogConfigMap", config.slurmd.epilog

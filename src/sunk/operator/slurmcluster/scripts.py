@@ -1,8 +1,9 @@
 """Scripts that compute Pods have: those of people for s6, and ours around jobs.
 
 slurmd hands its own environment to nobody: a task gets that of whoever submitted the job. So a oneshot writes down what
-a definition says, as root, and the task prolog hands it on from there, as the user. Prologs by a pattern of names run
-backwards, so a script of ours goes through their folder in order.
+a definition says, and a SPANK plugin of the image (images/native/job_env.c) hands it on from there. A task prolog
+would do too, but with pyxis it runs inside the container, where there is no such script. Prologs by a pattern of names
+run backwards, so a script of ours goes through their folder in order.
 """
 
 import re
@@ -17,7 +18,6 @@ from sunk.operator.slurmcluster.view import Cluster
 FOLDER: Final = "/etc/sunk/scripts"
 PROLOG: Final = f"{FOLDER}/prolog"
 EPILOG: Final = f"{FOLDER}/epilog"
-TASK_PROLOG: Final = f"{FOLDER}/task-prolog"
 LEAVE: Final = f"{FOLDER}/leave"
 SICK: Final = f"{FOLDER}/sick"
 UNKILLABLE: Final = f"{FOLDER}/unkillable"
@@ -64,11 +64,6 @@ _UNKILLABLE: Final = f"""\
 # Slurm calls this when processes of a job do not die.
 exec {SICK} "processes of job ${{SLURM_JOB_ID:-?}} do not die"
 """
-_TASK_PROLOG: Final = f"""\
-#!/bin/sh
-# Slurm puts these lines into the environment of the task.
-[ ! -r {_HANDED_ON} ] || cat {_HANDED_ON}
-"""
 # A Pod that is told to go takes its jobs along. Said at once, they are queued again at once, and not when slurmctld has
 # waited for answers in vain. A slurmd that comes back registers, and brings the node back by itself. The reason of a
 # drain, or of FAIL, is left as it is: it may be a person's, and under another name it would be lifted one day.
@@ -85,15 +80,10 @@ exec scontrol update nodename="${POD_NAME}" state=down reason="$reason"
 """
 _WRITE_ENVIRONMENT: Final = f"""\
 #!/bin/bash
-# What the definition of this node says about the environment of jobs, for the task prolog to hand on.
+# What the definition of this node says about the environment of jobs, for job_env.so to hand on.
 mkdir -p {_HANDED_ON.rpartition("/")[0]}
 for name in ${JOB_ENV}; do
-    value=$(printenv "$name")
-    if [[ $value == *$'\\n'* ]]; then
-        echo "$name has several lines, and Slurm takes one: jobs do not get it." >&2
-    else
-        printf 'export %s=%s\\n' "$name" "$value"
-    fi
+    printf '%s=%s\\0' "$name" "$(printenv "$name")"
 done > {_HANDED_ON}
 """
 
@@ -139,7 +129,6 @@ def around_jobs() -> dict[str, str]:
     return {
         "prolog": _IN_ORDER.format(folder=PROLOGS, what="prolog", sick=SICK),
         "epilog": _IN_ORDER.format(folder=EPILOGS, what="epilog", sick=SICK),
-        "task-prolog": _TASK_PROLOG,
         "leave": _LEAVE,
         "sick": _SICK,
         "unkillable": _UNKILLABLE,

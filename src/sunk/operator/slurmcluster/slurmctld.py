@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from sunk.operator.slurmcluster import keyfiles, keys, pods
+from sunk.operator.slurmcluster import keyfiles, keys, pods, users
 from sunk.operator.slurmcluster.conf import ACCOUNTING_PORT, CONTROLLER_PORT, ETC, STATE, restart_fingerprint
 from sunk.operator.slurmcluster.metadata import CONFIG_HASH, CONTROLLER, metadata, selector
 from sunk.operator.slurmcluster.pods import Object
@@ -118,6 +118,7 @@ def _deployment(cluster: Cluster) -> Object:
             _etc(cluster),
             _state(cluster),
             *keyfiles.volumes(*keys.daemons(cluster)),
+            users.volume(cluster),
             *pods.plain(wanted.volumes),
         ],
         security=pods.as_user(wanted.security_context.run_as_user, group=wanted.security_context.run_as_group),
@@ -161,6 +162,8 @@ def _container(cluster: Cluster) -> Object:
             {"name": "etc", "mountPath": ETC, "readOnly": True},
             {"name": "state", "mountPath": STATE},
             keyfiles.mount(),
+            users.MOUNT,
+            *pods.plain(wanted.volume_mounts),
         ],
     }
 

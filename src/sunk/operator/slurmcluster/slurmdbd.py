@@ -3,7 +3,7 @@
 from typing import Final
 
 from sunk.model import names
-from sunk.operator.slurmcluster import keyfiles, keys, pods
+from sunk.operator.slurmcluster import keyfiles, keys, pods, users
 from sunk.operator.slurmcluster.conf import ACCOUNTING_PORT, ETC, JWT_KEY, KEYS, SLURM_USER, fingerprint
 from sunk.operator.slurmcluster.database import DATABASE_PORT
 from sunk.operator.slurmcluster.lines import overridden, owned, pairs, word
@@ -106,7 +106,7 @@ def _deployment(cluster: Cluster) -> Object:
     body = pods.Body(
         containers=[_container(cluster)],
         init=[keyfiles.container(cluster, wanted.image)],
-        volumes=_volumes(cluster),
+        volumes=[*_volumes(cluster), users.volume(cluster), *pods.plain(wanted.volumes)],
         security=pods.as_user(SLURM_USER),
         grace=wanted.termination_grace_period_seconds,
         priority=wanted.priority_class_name,
@@ -146,8 +146,9 @@ def _container(cluster: Cluster) -> Object:
         **pods.resources(wanted.resources),
         "securityContext": pods.UNPRIVILEGED,
         "volumeMounts": [
-            {"name": name, "mountPath": place} | ({} if name == "etc" else {"readOnly": True})
-            for name, place in places.items()
+            *({"name": name, "mountPath": place, "readOnly": name != "etc"} for name, place in places.items()),
+            users.MOUNT,
+            *pods.plain(wanted.volume_mounts),
         ],
     }
 

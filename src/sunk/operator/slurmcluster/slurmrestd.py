@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from sunk.operator.slurmcluster import pods
+from sunk.operator.slurmcluster import pods, users
 from sunk.operator.slurmcluster.conf import ETC, restart_fingerprint
 from sunk.operator.slurmcluster.metadata import CONFIG_HASH, REST, metadata, selector
 from sunk.operator.slurmcluster.pods import Object
@@ -27,7 +27,11 @@ def _deployment(cluster: Cluster) -> Object:
     wanted = cluster.spec.rest
     body = pods.Body(
         containers=[_container(cluster)],
-        volumes=[{"name": "etc", "configMap": {"name": cluster.named("slurm-conf")}}],
+        volumes=[
+            {"name": "etc", "configMap": {"name": cluster.named("slurm-conf")}},
+            users.volume(cluster),
+            *pods.plain(wanted.volumes),
+        ],
         security=pods.as_user(REST_USER),
         grace=_GRACE,
         priority=wanted.priority_class_name,
@@ -60,5 +64,9 @@ def _container(cluster: Cluster) -> Object:
         "livenessProbe": pods.tcp(REST_PORT, periodSeconds=10, timeoutSeconds=10, failureThreshold=6),
         **pods.resources(wanted.resources),
         "securityContext": pods.UNPRIVILEGED,
-        "volumeMounts": [{"name": "etc", "mountPath": ETC, "readOnly": True}],
+        "volumeMounts": [
+            {"name": "etc", "mountPath": ETC, "readOnly": True},
+            users.MOUNT,
+            *pods.plain(wanted.volume_mounts),
+        ],
     }

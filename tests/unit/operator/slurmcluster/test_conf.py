@@ -187,8 +187,37 @@ def test_a_gres_conf_of_ones_own_is_taken_as_it_is() -> None:
 
 
 def test_definitions_environment_is_handed_on_to_jobs_only_if_there_is_one() -> None:
-    assert "TaskProlog" not in settings(slurm_conf(with_nodes(cpu={})))
-    assert "TaskProlog" in settings(slurm_conf(with_nodes(cpu={"env": [{"name": "A", "value": "1"}]})))
+    assert "plugstack.conf" not in configuration(with_nodes(cpu={}))
+    made = with_nodes(cpu={"env": [{"name": "A", "value": "1"}]})
+    assert configuration(made)["plugstack.conf"] == "optional /usr/lib/sunk/job_env.so\n"
+    # It would run inside containers of jobs, where there is no such script.
+    assert "TaskProlog" not in settings(slurm_conf(made))
+
+
+def test_jobs_are_killed_over_memory_where_memory_is_counted() -> None:
+    assert "JobAcctGatherParams" not in settings(slurm_conf(cluster()))
+    counted = {"slurmConfig": {"selectTypeParameters": "CR_Core_Memory"}}
+    for accounting in (True, False):
+        made = settings(slurm_conf(cluster(counted | {"accounting": {"enabled": accounting}})))
+        assert made["JobAcctGatherParams"] == "OverMemoryKill"
+        assert made["JobAcctGatherType"] == "jobacct_gather/linux"
+        assert made["JobAcctGatherFrequency"] == "task=5"
+    confined = {"selectTypeParameters": "CR_Core_Memory", "slurmCtld": {"taskPlugin": "task/cgroup"}}
+    assert "JobAcctGatherParams" not in settings(slurm_conf(cluster({"slurmConfig": confined})))
+
+
+def test_what_slurm_leaves_off_has_a_value() -> None:
+    plain = settings(slurm_conf(cluster()))
+    assert not [key for key in plain if key.startswith(("PriorityWeight", "Scron", "MpiDefault"))]
+    assert plain["PropagateResourceLimitsExcept"] == "MEMLOCK"
+    wanted = {"priorityWeights": {"jobSize": 5}, "scrontab": True, "mailProg": "/usr/bin/mail", "mpiDefault": "pmi2"}
+    made = settings(slurm_conf(cluster({"slurmConfig": wanted})))
+    assert {key: made[key] for key in ("PriorityWeightJobSize", "ScronParameters", "MailProg", "MpiDefault")} == {
+        "PriorityWeightJobSize": "5",
+        "ScronParameters": "enable",
+        "MailProg": "/usr/bin/mail",
+        "MpiDefault": "pmi2",
+    }
 
 
 def test_the_hash_follows_the_configuration_and_not_the_order_of_files() -> None:

@@ -28,6 +28,7 @@ WORKLOADS = (
 def test_a_plain_cluster_has_the_parts_that_people_know() -> None:
     assert set(kinds(cluster())) == {
         ("ConfigMap", "slurm-slurm-conf"),
+        ("ConfigMap", "slurm-users"),
         ("Service", "slurm-mysql"),
         ("StatefulSet", "slurm-mysql"),
         ("ConfigMap", "slurm-slurmdbd-conf"),

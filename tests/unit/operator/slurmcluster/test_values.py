@@ -103,7 +103,7 @@ def test_the_values_that_we_ship_make_a_cluster(shipped: str) -> None:
         ("contoller: {}", "contoller: there is no such value. Did you mean controller?"),
         ("compute: {nodes: {a: {enable: true}}}", r"compute\.nodes\.a\.enable: there is no such .* enabled\?"),
         ("compute: {mounts: [{name: /home, pvcs: x}]}", r"compute\.mounts\[0\]\.pvcs: .* Did you mean pvc\?"),
-        ("zzz: 1", "There are accounting, compute"),
+        ("zzz: 1", "There are accounting, clusterDomain, compute"),
         ("controller: {replicas: many}", r"Expected `int`, got `str` - at `\$\.controller\.replicas`"),
         ("compute: many", "compute is a map of values, found 'many'"),
         ("a: [", "is not YAML"),
