@@ -19,6 +19,9 @@ CHART = Path(__file__).parents[3] / "charts" / "slurm"
 LABEL = "test.sunk/kind"
 """Of Nodes: which definition they are for. Nodes without it belong to nobody."""
 SOON = 120.0
+USER = "alice"
+"""Whose jobs these are: values-local.yaml brings her. Root may do what nobody else may, and would hide it."""
+JOBS = frozenset({"srun", "sbatch", "salloc"})
 
 
 def on(kind: str) -> dict[str, Any]:
@@ -85,6 +88,15 @@ class Release(Struct, frozen=True):
     def ready(self) -> None:
         """Wait until everything that was asked for is there."""
         _until(self.is_ready, seconds=SOON, told=lambda: self.condition("Ready")["message"])
+        spec = self.object()["spec"]
+        if spec["accounting"]["enabled"] and spec["login"]["enabled"]:
+            self._admit(USER)
+
+    def _admit(self, user: str, account: str = "users") -> None:
+        """Let a user run jobs; sacctmgr complains if she may already."""
+        words = f"add account {account}", f"add user {user} account={account}"
+        self("sh", "-c", "".join(f"sacctmgr --immediate {one} > /dev/null 2>&1; " for one in words) + "true")
+        eventually(lambda: user in self("sacctmgr", "--noheader", "list", "associations", "format=user%40"))
 
     def is_ready(self) -> bool:
         found = self.object()
@@ -120,12 +132,14 @@ class Release(Struct, frozen=True):
 
     # What Slurm says
 
-    def __call__(self, *command: str, user: str = "root") -> str:
-        """Run a command where people log in."""
-        other = () if user == "root" else ("setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups")
+    def __call__(self, *command: str, user: str = "") -> str:
+        """Run a command where people log in: jobs are those of a user, and everything else is root's unless told."""
+        user = user or (USER if command[0] in JOBS else "root")
+        changed = ("setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups", "--reset-env")
+        other = () if user == "root" else changed
         return self.kubectl("exec", f"{self.name}-login-0", "-c", "sshd", "--", *other, *command)
 
-    def submit(self, script: str, *options: str, user: str = "root") -> str:
+    def submit(self, script: str, *options: str, user: str = USER) -> str:
         """Have a job wait in the queue; gives its number."""
         plain = ("--parsable", "--chdir=/tmp", "--output=/dev/null")
         return self("sbatch", *plain, *options, f"--wrap={script}", user=user).strip()

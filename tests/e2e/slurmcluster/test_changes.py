@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from msgspec import Struct, json
-from tests.e2e.slurmcluster.release import LABEL, SOON, Release, on
+from tests.e2e.slurmcluster.release import LABEL, SOON, USER, Release, on
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.full
@@ -100,7 +100,7 @@ def test_a_partition_stays_until_no_job_names_it(slurm: Release) -> None:
     slurm.ready()
     # Those of other tests may be on their way too.
     assert re.search(r"partition .*\bshort\b.* stays?, drained", slurm.condition("ConfigApplied")["message"])
-    assert "drain" in slurm("sh", "-c", "sbatch -p short --wrap true 2>&1 || :").lower()
+    assert "drain" in slurm("sh", "-c", "sbatch -p short --wrap true 2>&1 || :", user=USER).lower()
     assert slurm.job(running) == "RUNNING"
 
     slurm("scancel", running)

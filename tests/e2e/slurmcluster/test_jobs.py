@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 from msgspec import json
-from tests.e2e.slurmcluster.release import Release, on
+from tests.e2e.slurmcluster.release import USER, Release, on
 from tests.waiting import eventually
 
 KINDS = ("cpu", "small", "gpu")
@@ -81,8 +81,8 @@ def test_gpus_are_counted_and_handed_out(slurm: Release) -> None:
     assert [gpus.partition("(")[0] for name, gpus in sorted(shown.items()) if "gpu" in name] == ["gpu:h100:8"]
     assert [gpus for name, gpus in shown.items() if "gpu" not in name] == ["(null)", "(null)"]
 
-    # Which ones they are Slurm tells programs only where it has seen real ones.
-    assert slurm("srun", "--gres=gpu:h100:3", "sh", "-c", "echo $SLURM_GPUS_ON_NODE").strip() == "3"
+    told = slurm("srun", "--gres=gpu:h100:3", "sh", "-c", "echo $SLURM_GPUS_ON_NODE $CUDA_VISIBLE_DEVICES").split()
+    assert told == ["3", "0,1,2"]
     first = slurm.submit("sleep 300", "--gres=gpu:6")
     slurm.runs(first)
     second = slurm.submit("sleep 300", "--gres=gpu:3")
@@ -118,7 +118,7 @@ def test_a_job_that_does_not_fit_waits_and_one_that_never_will_is_refused(slurm:
     slurm("scancel", small)
     slurm.ends(whole)
 
-    refused = slurm("sh", "-c", "sbatch -N4 --wrap true 2>&1; sbatch -p small -c2 --wrap true 2>&1; true")
+    refused = slurm("sh", "-c", "sbatch -N4 --wrap true 2>&1; sbatch -p small -c2 --wrap true 2>&1; true", user=USER)
     assert refused.count("Requested node configuration is not available") == 2
 
 
