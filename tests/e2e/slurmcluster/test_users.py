@@ -38,7 +38,7 @@ HOLD = "python3 -c 'import time; held = b\"x\" * ({} << 20); time.sleep({})'"
 MEET = """
 import os, socket, subprocess, time
 hosts = subprocess.check_output(["scontrol", "show", "hostnames", os.environ["SLURM_JOB_NODELIST"]], text=True).split()
-if os.environ["SLURM_PROCID"] == "0":
+if os.environ["SLURMD_NODENAME"] == hosts[0]:
     with socket.create_server(("", 29500)) as server:
         print(server.accept()[0].recv(99).decode())
 else:

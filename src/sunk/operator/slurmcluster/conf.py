@@ -212,11 +212,11 @@ def _accounting(cluster: Cluster) -> Settings:
 def _measuring(cluster: Cluster) -> Settings:
     """What jobs use: for accounting, and to end those that take more memory than they have asked for."""
     config = cluster.spec.slurm_config
-    counted = "memory" in config.select_type_parameters.lower()
-    if not (cluster.spec.accounting.enabled or counted):
-        return {}
     # Where control groups confine tasks, the kernel keeps them to their memory.
-    killed = counted and "cgroup" not in config.slurm_ctld.task_plugin
+    confined = "cgroup" in config.slurm_ctld.task_plugin
+    killed = "memory" in config.select_type_parameters.lower() and not confined
+    if not (cluster.spec.accounting.enabled or killed):
+        return {}
     return {
         "JobAcctGatherType": f"jobacct_gather/{'cgroup' if 'cgroup' in config.slurm_ctld.tracking else 'linux'}",
         "JobAcctGatherFrequency": word(config.job_acct_gather_frequency, at="slurmConfig.jobAcctGatherFrequency"),
