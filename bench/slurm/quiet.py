@@ -11,8 +11,8 @@ from sunk.slurm import reading
 from sunk.slurm.belief import State
 from sunk.slurm.library import Library
 from sunk.slurm.mirror import Mirror
-from sunk.slurm.pace import Pace
 from sunk.slurm.orders import Orders
+from sunk.slurm.pace import Pace
 from sunk.slurm.records import Tables
 
 DRAINS = 5

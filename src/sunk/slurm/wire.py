@@ -12,7 +12,7 @@ from msgspec import Struct, msgpack
 from sunk.slurm import description, errors, loading
 from sunk.slurm.description import Description
 from sunk.slurm.packed import Unpacker
-from sunk.slurm.records import Allocation, Configuration, Job, Node, Partition, Reservation, Statistics, Tables
+from sunk.slurm.records import Allocation, Configuration, Job, Node, Partition, Reservation, Statistics, Table, Tables
 
 T = TypeVar("T")
 S_co = TypeVar("S_co", covariant=True)

@@ -13,6 +13,7 @@ from sunk.kube.client import Client
 from sunk.kube.core import CONFIG_MAPS
 from sunk.kube.errors import NotFound
 from sunk.kube.resource import Resource
+from sunk.model.keyset import SLURM_JWKS, SLURM_KEY
 from sunk.model.refusal import Refusal
 from sunk.operator.slurmcluster import keys
 from sunk.operator.slurmcluster.applying import CLAIMS
@@ -20,6 +21,7 @@ from sunk.operator.slurmcluster.conf import JWT_KEY
 from sunk.operator.slurmcluster.view import Cluster
 
 ETC_FILES: Final = "slurmConfig.slurmCtld.etcConfigMap"
+_KEYS: Final = (SLURM_KEY, SLURM_JWKS, JWT_KEY)
 LARGEST: Final = 768 * 1024
 """Bytes. They lie beside our own files in one ConfigMap, which may have a mebibyte."""
 
@@ -67,7 +69,7 @@ async def etc_files(client: Client, cluster: Cluster) -> dict[str, str]:
     size = sum(len(text.encode()) for text in found.data.values())
     if size > LARGEST:
         raise Refusal(f"{ETC_FILES}: the files of ConfigMap {name} have {size} bytes, and there is room for {LARGEST}.")
-    return {file: text for file, text in found.data.items() if file not in (keys.SLURM_KEY, JWT_KEY)}
+    return {file: text for file, text in found.data.items() if file not in _KEYS}
 
 
 def _missing(one: Reference, cluster: Cluster) -> str:
