@@ -230,7 +230,7 @@ def assert_refused(slurm: Release, mistake: Mistake) -> None:
     def told(text: str) -> bool:
         return mistake.path in text and mistake.words in text
 
-    eventually(lambda: told(slurm.condition("Ready")["message"]), seconds=60)
+    eventually(lambda: told(slurm.condition("Ready")["message"]), seconds=SOON)
     assert slurm.condition("Ready")["status"] == slurm.condition("ConfigApplied")["status"] == "False"
     eventually(lambda: any(told(each) for each in slurm.warnings()))
 

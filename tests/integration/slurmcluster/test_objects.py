@@ -184,6 +184,7 @@ def test_helm_refuses_a_wrong_value_with_its_path(helm: Helm, value: str, said: 
         ({"controler": {}}, ".spec.controler"),
         ({"controller": {"replicas": 2}}, "two would fight over the state"),
         ({"compute": {"nodes": {"a": {"enabeld": True}}}}, "enabeld"),
+        ({"compute": {"nodes": {"a": {"gresGpu": "8 x h100"}}}}, "wanted: type and number of GPUs, as h100:8"),
         (
             {"slurmConfig": {"selectTypeParameters": "CR_Core\nInclude /etc/shadow"}},
             "spec.slurmConfig.selectTypeParameters",
