@@ -67,6 +67,14 @@ def configuration(cluster: Cluster, *, before: str = "") -> dict[str, str]:
     return files | ({PLUGSTACK: JOB_ENV_PLUGIN} if any(one.env for one in cluster.definitions) else {})
 
 
+def beside(theirs: Mapping[str, str], ours: Mapping[str, str]) -> dict[str, str]:
+    """People's own files and ours. Where both have one of the same name ours counts, but plugins are a list."""
+    made = {**theirs, **ours}
+    if PLUGSTACK in theirs and PLUGSTACK in ours:
+        made[PLUGSTACK] = f"{theirs[PLUGSTACK].rstrip()}\n{ours[PLUGSTACK]}"
+    return made
+
+
 def fingerprint(files: Mapping[str, str]) -> str:
     """Tells one configuration from another."""
     digest = sha256()

@@ -12,7 +12,7 @@ from msgspec import Struct
 from sunk.kube.client import Client
 from sunk.kube.core import CONFIG_MAPS
 from sunk.kube.errors import NotFound
-from sunk.operator.slurmcluster.conf import SLURM_CONF, configuration
+from sunk.operator.slurmcluster.conf import SLURM_CONF, beside, configuration
 from sunk.operator.slurmcluster.errand import Errands
 from sunk.operator.slurmcluster.leaving import leaving
 from sunk.operator.slurmcluster.mark import marked
@@ -42,14 +42,14 @@ class Farewell:
     async def plan(self, cluster: Cluster, *, known: str, etc: Mapping[str, str] = NOTHING) -> Plan:
         """Decide, where `known` is the hash of what Slurm is known to run with.
 
-        `etc` are people's own files. Where one has the name of one of ours, ours counts.
+        `etc` are people's own files.
         """
-        asked_for = {**etc, **configuration(cluster)}
+        asked_for = beside(etc, configuration(cluster))
         before = await self._in_force(cluster)
         gone = _partitions(leaving(before, asked_for[SLURM_CONF]))
         if not gone:
             return Plan(*marked(asked_for, cluster=cluster))
-        drained, mark = marked({**etc, **configuration(cluster, before=before)}, cluster=cluster)
+        drained, mark = marked(beside(etc, configuration(cluster, before=before)), cluster=cluster)
         words = f"partition {', '.join(gone)} stays, drained, until no job names it"
         if mark != known:
             return Plan(drained, mark, waits=words)

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.operator.slurmcluster.made import NODE, cluster, settings, with_nodes
 
 from sunk.model.refusal import Refusal
-from sunk.operator.slurmcluster.conf import configuration, fingerprint, restart_fingerprint, slurm_conf
+from sunk.operator.slurmcluster.conf import beside, configuration, fingerprint, restart_fingerprint, slurm_conf
 from sunk.operator.slurmcluster.slurmdbd import slurmdbd_conf
 
 
@@ -190,6 +190,10 @@ def test_definitions_environment_is_handed_on_to_jobs_only_if_there_is_one() -> 
     assert "plugstack.conf" not in configuration(with_nodes(cpu={}))
     made = with_nodes(cpu={"env": [{"name": "A", "value": "1"}]})
     assert configuration(made)["plugstack.conf"] == "optional /usr/lib/sunk/job_env.so\n"
+    both = beside({"plugstack.conf": "required pyxis.so", "oci.conf": "x"}, configuration(made))
+    assert both["plugstack.conf"] == "required pyxis.so\noptional /usr/lib/sunk/job_env.so\n"
+    assert both["oci.conf"] == "x"
+    assert beside({"slurm.conf": "theirs"}, configuration(made)) == configuration(made)
     # It would run inside containers of jobs, where there is no such script.
     assert "TaskProlog" not in settings(slurm_conf(made))
 
