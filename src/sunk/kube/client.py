@@ -14,14 +14,14 @@ from typing import Any, Final, Generic, Self
 from urllib.parse import urlencode
 
 import aiohttp
-from msgspec import Raw, Struct, ValidationError, field, json
+from msgspec import DecodeError, Raw, Struct, ValidationError, field, json
 from yarl import URL
 
 from sunk.kube import wire
 from sunk.kube.access import Access
 from sunk.kube.clock import ServerClock
 from sunk.kube.credentials import AccessError
-from sunk.kube.errors import ApiError, Gone, Unreachable, Unreadable, refusal
+from sunk.kube.errors import ApiError, Gone, Unreachable, Unreadable, refusal, somebody_else
 from sunk.kube.exchange import Exchange, Observer, unobserved
 from sunk.kube.frames import TOO_DEEP, shallow
 from sunk.kube.limits import Bucket
@@ -38,8 +38,11 @@ _IDLE: Final = 90.0
 """Seconds for which a connection without work is kept: a handshake takes longer than most requests."""
 _LOST: Final = (aiohttp.ClientError, OSError, TimeoutError, AccessError)
 _OK: Final = 300
+_GLANCE: Final = 500
+"""Bytes of a foreign answer that are read, to show its beginning."""
 _TOO_OLD: Final = (400, 426, 505)
 _UNAUTHORIZED: Final = 401
+_UNREADABLE: Final = (DecodeError, RecursionError)
 _UNSENT: Final = (aiohttp.ClientConnectorError, AccessError)
 
 
@@ -169,17 +172,26 @@ class Client:
     async def pages(self, resource: Resource[Any], scope: Scope, *, limit: int = PAGE) -> AsyncIterator[Page]:
         """Read a list in pages; a limit of 0 means one page. Gone may be raised between two of them."""
         path, query = resource.path(scope.namespace), scope.query() | {"limit": str(limit)}
-        decode = self._decoder(Page).decode
         while True:
-            body = await self.request("GET", path, query=query, repeat=Repeat.UNKNOWN)
-            try:
-                page: Page = decode(body)
-            except RecursionError:
-                page = decode(shallow(body))
+            page = self._page(await self.request("GET", path, query=query, repeat=Repeat.UNKNOWN), asked=f"GET {path}")
             yield page
             if not page.metadata.more:
                 return
             query["continue"] = page.metadata.more
+
+    def _page(self, body: bytes, *, asked: str) -> Page:
+        """Read a page. What is no list must not look like an empty one: all that is known would be gone."""
+        decode = self._decoder(Page).decode
+        try:
+            try:
+                page: Page = decode(body)
+            except RecursionError:
+                page = decode(shallow(body))
+        except _UNREADABLE as error:
+            raise somebody_else(body, asked=asked) from error
+        if not page.metadata.resource_version:
+            raise somebody_else(body, asked=asked)
+        return page
 
     async def create(self, resource: Resource[R], body: Body | Raw, *, namespace: str = "") -> R:
         path = resource.path(namespace)
@@ -236,6 +248,8 @@ class Client:
                 raise RecursionError("it is nested too deep")  # noqa: TRY301 - as if it had been read whole
         except (ValidationError, RecursionError) as error:
             raise Unreadable(f"{resource.plural}: an object does not fit its record: {error}") from error
+        except DecodeError as error:  # cut short, or no JSON at all
+            raise somebody_else(bytes(body), asked=resource.plural) from error
         return record
 
     def _decoder(self, kind: type[Any]) -> json.Decoder[Any]:
@@ -258,7 +272,11 @@ class Client:
 
         async def send() -> bytes:
             async with self._send(method, path, query, data=data, headers={"Content-Type": media}) as reply:
-                return await reply.read()
+                answer = await reply.read()
+            # Within the block that is repeated: a page of some gateway is as good as no answer.
+            if not answer.lstrip().startswith(b"{"):
+                raise somebody_else(answer, asked=f"{method} {path}")
+            return answer
 
         return await persist(send, retry=self._retry, repeat=repeat)
 
@@ -271,6 +289,8 @@ class Client:
         """
         limit = aiohttp.ClientTimeout(total=None, sock_connect=self._session.timeout.total)
         async with self._send("GET", path, query, timeout=limit, watch=True) as reply:
+            if "json" not in reply.content_type:
+                raise somebody_else(await reply.content.read(_GLANCE), asked=f"WATCH {path}")
             connection = self._sockets.under(reply.connection and reply.connection.transport)
             stream = Stream(wire.body(reply), connection)
             try:

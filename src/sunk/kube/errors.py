@@ -7,6 +7,7 @@ Two families, because they call for different care. An `ApiError` is an answer: 
 # ruff: noqa: N818 - `except NotFound` reads as what happened; a suffix would say «error» twice
 
 import contextlib
+import re
 from typing import Final
 
 from msgspec import DecodeError, Struct, ValidationError, json
@@ -107,8 +108,24 @@ _BY_CODE: Final[dict[int, type[ApiError]]] = {
     410: Gone,
     422: Invalid,
 }
+_ABOUT_OBJECTS: Final = frozenset({404, 409, 410, 422})
+_GLANCE: Final = 500
+_SHOWN: Final = 120
+_TAG: Final = re.compile(r"<[^>]*>")
 _UNDECLARED: Final = "field not declared in schema"
 _status = json.Decoder(Status)
+
+
+def somebody_else(body: bytes, *, asked: str) -> Unreachable:
+    """Build the exception for an answer that says yes and is no object of Kubernetes: a gateway, a sign-in page.
+
+    It is the lack of an answer, and no answer that could not be read: of the server itself nothing was heard.
+    """
+    shown = " ".join(_TAG.sub(" ", body[:_GLANCE].decode(errors="replace")).split())[:_SHOWN] or "nothing"
+    return Unreachable(
+        f"{asked}: what answered is not the API server, but a gateway or the like: it says '{shown}'; see that the "
+        "address is right and that whatever is in between passes requests on"
+    )
 
 
 def refusal(body: bytes, *, code: int, asked: str, retry_after: str = "") -> ApiError:
@@ -116,7 +133,10 @@ def refusal(body: bytes, *, code: int, asked: str, retry_after: str = "") -> Api
     try:
         status = _status.decode(body)
     except (DecodeError, ValidationError, RecursionError):
-        status = Status(message=body[:500].decode(errors="replace").strip())
+        status = Status(message=body[:_GLANCE].decode(errors="replace").strip())
+        if code in _ABOUT_OBJECTS and body.lstrip().startswith(b"<"):
+            # A page, so not of the API server. It knows nothing of the object, which must not pass for gone.
+            return ApiError(Status(message=status.message, code=code), asked=asked)
     return from_status(status, code=code, asked=asked, retry_after=retry_after)
 
 

@@ -115,7 +115,7 @@ def error(raw: Raw, *, asked: str) -> ApiError:
     """Turn an ERROR event into the exception that the same status would be as an answer."""
     try:
         status = _status.decode(raw)
-    except DecodeError:
+    except (DecodeError, RecursionError):
         status = Status(message=bytes(raw)[:500].decode(errors="replace"))
     return from_status(status, code=status.code, asked=asked)
 
