@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
 from tests.conftest import Kube
 
 from sunk.kube.client import Scope
@@ -99,3 +100,57 @@ async def test_one_that_was_ended_from_outside_is_sent_again(kube: Kube) -> None
         await one.ended("Failed")
         assert (await one.errands.ask(one.body)).refused
         assert not one.there
+
+
+async def foreign(kube: Kube, pods: Collection[Pod], *, labels: dict[str, str]) -> Sent:
+    """Somebody has made a Pod of the name before us, and it has ended well."""
+    made = Sent(kube, pods)
+    made.body["metadata"]["ownerReferences"] = [owner("ours")]
+    at = made.body["metadata"] | {"labels": labels, "ownerReferences": []}
+    await kube.client.create(PODS, made.body | {"metadata": at}, namespace=kube.namespace)
+    await asyncio.sleep(0.2)
+    return made
+
+
+def owner(uid: str) -> dict[str, Any]:
+    kind = {"apiVersion": "sunk.coreweave.com/v1alpha1", "kind": "SlurmCluster", "name": "slurm"}
+    return kind | {"uid": uid, "controller": True}
+
+
+@pytest.mark.parametrize("labels", [{}, {ERRAND: "slurm"}])
+async def test_a_pod_that_somebody_else_has_made_is_not_believed(kube: Kube, labels: dict[str, str]) -> None:
+    scope = Scope(namespace=kube.namespace, labels=ERRAND)
+    pods: Collection[Pod] = Collection(kube.client, PODS, scope, indexes={"cluster": by_cluster})
+    async with asyncio.timeout(30), running({"follow": pods.run()}):
+        await pods.store.complete()
+        one = await foreign(kube, pods, labels=labels)
+        told = {"phase": "Succeeded"}
+        await kube.client.patch(
+            PODS, "slurm-try", Merge({"status": told}), namespace=kube.namespace, subresource="status"
+        )
+        await asyncio.sleep(0.2)
+        said = await one.errands.ask(one.body)
+        assert not said.done
+        assert "is in the way and is not of this SlurmCluster: delete it" in said.words
+        assert (await kube.client.get(PODS, "slurm-try", namespace=kube.namespace)).metadata.deletion_timestamp is None
+
+
+async def test_a_pod_with_our_owner_that_we_have_not_made_is_sent_again(kube: Kube) -> None:
+    """Anybody can write an owner into a Pod of his. What another copy of the operator has sent looks the same."""
+    scope = Scope(namespace=kube.namespace, labels=ERRAND)
+    pods: Collection[Pod] = Collection(kube.client, PODS, scope, indexes={"cluster": by_cluster})
+    async with asyncio.timeout(30), running({"follow": pods.run()}):
+        await pods.store.complete()
+        one = Sent(kube, pods)
+        one.body["metadata"]["ownerReferences"] = [owner("ours")]
+        forged = await kube.client.create(PODS, one.body, namespace=kube.namespace)
+        await pods.store.until(lambda: one.there)
+        await one.ended("Succeeded")
+        assert await one.errands.ask(one.body) == Answer(done=False)
+        await pods.store.until(lambda: not one.there)
+        assert await one.errands.ask(one.body) == Answer(done=False)
+        made = pods.store.get(one.key)
+        assert made is not None
+        assert made.metadata.uid != forged.metadata.uid
+        await one.ended("Succeeded")
+        assert await one.errands.ask(one.body) == Answer(done=True, well=True)

@@ -29,7 +29,7 @@ from sunk.model.refusal import Refusal
 from sunk.objects.clusters import SLURMCLUSTERS, SlurmCluster, report
 from sunk.objects.members import NODESETS, NodeSet
 from sunk.operator.slurmcluster import keys, references
-from sunk.operator.slurmcluster.applying import DEPLOYMENTS, STATEFULSETS, apply, prune
+from sunk.operator.slurmcluster.applying import DEPLOYMENTS, STATEFULSETS, Known, apply, check_owned, prune
 from sunk.operator.slurmcluster.availability import NO_NODE_FITS, Configuration, Sight, Workload, farewell, status
 from sunk.operator.slurmcluster.enforcing import Enforcing
 from sunk.operator.slurmcluster.errand import ERRAND, Errands, by_cluster
@@ -37,7 +37,7 @@ from sunk.operator.slurmcluster.farewell import AGAIN, Farewell, Plan
 from sunk.operator.slurmcluster.metadata import CONFIGURATION, labels
 from sunk.operator.slurmcluster.objects import objects
 from sunk.operator.slurmcluster.removal import Removal
-from sunk.operator.slurmcluster.secrets import Incomplete, ensure
+from sunk.operator.slurmcluster.secrets import Missing, ensure
 from sunk.operator.slurmcluster.view import Cluster, view
 from sunk.service.part import Part, Setting
 from sunk.service.scoped import Scoped
@@ -89,10 +89,12 @@ class Keeper:
         self._enforcing = Enforcing(setting.client, Errands(errands))
         self._farewell = Farewell(setting.client, Errands(errands))
         self._removal = Removal(setting, clusters=clusters, sets=sets)
+        self._known: Known = {}
 
     async def reconcile(self, key: Key) -> Requeue | None:
         found = self._clusters.get(key)
         if found is None:
+            self._known = {at: uid for at, uid in self._known.items() if at[:2] != (key.namespace, key.name)}
             return None
         if found.metadata.deletion_timestamp is not None:
             return await self._removal.go_on(found)
@@ -102,22 +104,20 @@ class Keeper:
             etc = await references.etc_files(self._client, cluster)
             plan = await self._farewell.plan(cluster, known=found.status.config_applied, etc=etc)
             everything = objects(cluster, files=plan.files)
-        except Refusal as wrong:
+            return await self._built(found, cluster, plan=plan, everything=everything)
+        except (Refusal, Missing) as wrong:
             return await self._refused(found, str(wrong))
-        return await self._built(found, cluster, plan=plan, everything=everything)
 
     async def _built(
         self, found: SlurmCluster, cluster: Cluster, *, plan: Plan, everything: tuple[dict[str, Any], ...]
     ) -> Requeue | None:
-        try:
-            await references.check(self._client, cluster)
-            for one in keys.needed(cluster):
-                await ensure(self._client, one, namespace=cluster.namespace, labels=labels(cluster, CONFIGURATION))
-        except (Refusal, Incomplete) as lacking:
-            return await self._refused(found, str(lacking))
+        await references.check(self._client, cluster)
+        await check_owned(self._client, everything, known=self._known)
+        for one in keys.needed(cluster):
+            await ensure(self._client, one, namespace=cluster.namespace, labels=labels(cluster, CONFIGURATION))
         judged = await self._enforcing.judged(cluster, plan)
         if judged is None:
-            await apply(self._client, everything)
+            await apply(self._client, everything, known=self._known)
             await prune(self._client, everything, namespace=cluster.namespace, cluster=cluster.name, uid=cluster.uid)
             judged = await self._enforcing.enforced(cluster, plan, said=report(found), up=self._is_up(found))
         self._told(found, judged)

@@ -1,8 +1,11 @@
 """Errands: Pods that run one command in the image of Slurm, say how it went, and are gone.
 
 The operator never talks to Slurm. Where Slurm itself must judge (is this configuration good?) or be told (read it
-anew), a Pod with Slurm's own programs and key does it; the last words of its container say what came of it. An errand
-is named after what it is about, so a restarted operator finds the answer of one that it sent before.
+anew), a Pod with Slurm's own programs and key does it; the last words of its container say what came of it.
+
+An errand is named after what it is about, and a name proves nothing: whoever may make Pods in the namespace could have an
+answer ready before we ask. So only a Pod that this process has made itself is believed, by its uid. One of ours that
+another process has sent is sent again, which costs seconds; one that is not ours is in the way, and that is said.
 """
 
 import math
@@ -26,6 +29,9 @@ DEADLINE: Final = 180
 AGAIN: Final = 60.0
 """Seconds after which an errand that ended without an answer is sent anew."""
 _BEGINNING: Final = ("", "ContainerCreating", "PodInitializing")
+_BEGUN_BY: Final = 20.0
+"""Seconds after which a Pod on a Node has begun, unless a Secret, a key of one, or a claim is not there."""
+_LOOK: Final = "`kubectl -n {} describe pod {}` says which Secret, key or claim is missing"
 
 
 class Answer(Struct, frozen=True):
@@ -48,6 +54,8 @@ NOT_YET: Final = Answer(done=False)
 class Errands:
     def __init__(self, pods: Collection[Pod]) -> None:
         self._pods = pods
+        self._sent: dict[Key, str] = {}
+        """The uid of each errand that we have sent ourselves."""
 
     async def ask(self, body: dict[str, Any], *, again: float = math.inf) -> Answer:
         """Send the errand unless it is on its way, and give its answer if there is one.
@@ -57,16 +65,26 @@ class Errands:
         key = Key(body["metadata"]["namespace"], body["metadata"]["name"])
         found = self._pods.store.get(key)
         if found is None:
-            try:
-                await self._pods.create(key, body)
-            except AlreadyExists:
-                return NOT_YET
+            return await self._send(key, body)
+        if self._sent.get(key) != found.metadata.uid:
+            if not _owners(body) & {one.uid for one in found.metadata.owner_references if one.controller}:
+                return _in_the_way(key)
+            await self._take_away(found)
             return NOT_YET
         said = answer(found)
         # One without words was ended from outside, which says nothing about what it was to find out.
         if said.refused and _age(found) > (again if _last_words(found) else min(again, AGAIN)):
             await self._take_away(found)
         return said
+
+    async def _send(self, key: Key, body: dict[str, Any]) -> Answer:
+        try:
+            made = await self._pods.create(key, body)
+        except AlreadyExists:
+            # Ours, and not seen yet; or without our label, so that it never will be.
+            return _in_the_way(key) if self._pods.store.get(key) is None else NOT_YET
+        self._sent[key] = made.metadata.uid
+        return NOT_YET
 
     async def forget(self, namespace: str, *, cluster: str, keep: Several[str] = ()) -> None:
         """Take away the errands of a cluster that nobody waits for any more."""
@@ -77,9 +95,18 @@ class Errands:
     async def _take_away(self, pod: Pod) -> None:
         if pod.metadata.deletion_timestamp is not None:
             return
+        self._sent.pop(pod.key, None)
         at = Preconditions(uid=pod.metadata.uid)
         with suppress(NotFound):
             await self._pods.delete(pod.key, Deletion(preconditions=at, grace_period_seconds=0))
+
+
+def _owners(body: dict[str, Any]) -> set[str]:
+    return {one["uid"] for one in body["metadata"].get("ownerReferences", ())}
+
+
+def _in_the_way(key: Key) -> Answer:
+    return Answer(done=False, words=f"Pod {key} is in the way and is not of this SlurmCluster: delete it")
 
 
 def answer(pod: Pod) -> Answer:
@@ -99,6 +126,8 @@ def hindrance(pod: Pod) -> str:
         waiting = container.state.waiting
         if waiting is not None and waiting.reason not in _BEGINNING:
             return f"{waiting.reason}: {waiting.message}"
+        if waiting is not None and waiting.reason and _age(pod) > _BEGUN_BY:
+            return f"it waits for what it mounts: {_LOOK.format(pod.key.namespace, pod.key.name)}"
     unplaced = (one.message for one in pod.status.conditions if one.type == "PodScheduled" and one.status == "False")
     return next(unplaced, "")
 

@@ -1,7 +1,11 @@
-"""Keys and passwords of a cluster: made once, by nobody but us, and never changed or deleted by us.
+"""Keys and passwords of a cluster: made once, by nobody but us, and never read, changed or deleted by us.
 
 Whoever loses the key of auth/slurm loses every node and every job at once, so Secrets have no owner that could take
 them along: they outlive the SlurmCluster and the release.
+
+The operator has no right to read a Secret, not even its own: there is no way to have it for these alone, since their names
+are not known before there is a cluster. So what is in one that is there already is not looked at. If a key is missing, the
+Pod that mounts it cannot begin, and the errand that comes first says so.
 """
 
 import secrets
@@ -9,11 +13,10 @@ from base64 import b64encode
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from msgspec import field
-
-from sunk.kube.client import Client
-from sunk.kube.errors import AlreadyExists, NotFound
+from sunk.kube.client import STRICTLY, Client
+from sunk.kube.errors import AlreadyExists
 from sunk.kube.resource import Record, Resource
+from sunk.kube.retry import Repeat
 from sunk.operator.slurmcluster.keys import Content, Needed
 
 KEY_BYTES: Final = 1024
@@ -21,13 +24,7 @@ JWT_BYTES: Final = 32
 PASSWORD_BYTES: Final = 24
 
 
-class Secret(Record, frozen=True, gc=False, rename="camel"):
-    """A Secret, of which only the names of its keys are read."""
-
-    data: dict[str, str] = field(default_factory=dict)
-
-
-SECRETS: Final = Resource(Secret, version="v1", plural="secrets")
+SECRETS: Final = Resource(Record, version="v1", plural="secrets")
 
 
 MAKERS: Final[dict[Content, Callable[[], bytes]]] = {
@@ -38,30 +35,26 @@ MAKERS: Final[dict[Content, Callable[[], bytes]]] = {
 
 
 async def ensure(client: Client, wanted: Needed, *, namespace: str, labels: Mapping[str, str]) -> None:
-    """Make the Secret unless it is there. One with a key missing is somebody's mistake, and is not mended."""
-    try:
-        found = await client.get(SECRETS, wanted.name, namespace=namespace)
-    except NotFound:
-        if not wanted.made:
-            raise Incomplete(
-                f"{wanted.at}: there is no Secret {namespace}/{wanted.name}. Make it, with {_listed(wanted)}."
-            ) from None
+    """Make the Secret unless it is there, or see that somebody else has made it."""
+    if wanted.made:
         await _make(client, wanted, namespace=namespace, labels=labels)
-        return
-    lacking = sorted(set(wanted.keys) - set(found.data))
-    if lacking:
-        raise Incomplete(_without(wanted, lacking, namespace=namespace))
+    elif not await _is_there(client, wanted.name, namespace=namespace):
+        raise Missing(f"{wanted.at}: there is no Secret {namespace}/{wanted.name}. Make it, with {_listed(wanted)}.")
 
 
-class Incomplete(Exception):  # noqa: N818 - named as what it is
-    """A Secret is there and lacks something."""
+class Missing(Exception):  # noqa: N818 - named as what it is
+    """A Secret that somebody else has to make is not there."""
 
 
-def _without(wanted: Needed, lacking: list[str], *, namespace: str) -> str:
-    told = f"{wanted.at}: " if wanted.at else ""
-    told += f"Secret {namespace}/{wanted.name} has no {', '.join(lacking)}: put it in"
-    anew = ", or delete the Secret to have all of it made anew, which cuts off everything that uses the old one"
-    return told + (anew if wanted.made else "")
+async def _is_there(client: Client, name: str, *, namespace: str) -> bool:
+    """Try to make it, and mean nothing by it: that needs no right to read what is in it."""
+    body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}}
+    query = STRICTLY | {"dryRun": "All"}
+    try:
+        await client.request("POST", SECRETS.path(namespace), query=query, body=body, repeat=Repeat.UNKNOWN)
+    except AlreadyExists:
+        return True
+    return False
 
 
 async def _make(client: Client, wanted: Needed, *, namespace: str, labels: Mapping[str, str]) -> None:
