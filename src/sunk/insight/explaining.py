@@ -4,7 +4,6 @@ Everything is taken from what Kubernetes holds. What Slurm says is there too: th
 """
 
 from collections.abc import Iterator
-from contextlib import suppress
 from datetime import datetime
 from typing import Final
 
@@ -12,7 +11,7 @@ from msgspec import Struct
 
 from sunk.insight.overview.members import Seen, cause_of, line
 from sunk.kube.core import Condition, Node, Pod, condition
-from sunk.model import foreign, names
+from sunk.model import names
 from sunk.model.report import Report
 from sunk.objects.clusters import SlurmCluster
 from sunk.objects.members import NodeSet
@@ -56,10 +55,8 @@ def explain(
 
 
 def report_of(cluster: SlurmCluster | None) -> Report:
-    """What the syncer last said of itself; empty if it said nothing that can be read."""
-    with suppress(foreign.Unreadable):
-        return foreign.decode((cluster.metadata.annotations if cluster else {}).get(names.SYNCER_REPORT, "{}"), Report)
-    return Report()
+    """What the syncer last said of itself; empty if it has said nothing yet."""
+    return (cluster.status.syncer if cluster else None) or Report()
 
 
 def _blind(cluster: SlurmCluster | None, report: Report) -> tuple[Sentence, ...]:

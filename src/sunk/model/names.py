@@ -33,6 +33,9 @@ KEPT_DRAIN: Final = f"{GROUP}/kept-drain"
 """Annotation: the reason of a drain that a person has put on this machine's node, to be put on again when it has left and
 is back. On the Node each line begins with namespace/cluster and a colon (`sunk.model.kept`); the Pod controller copies
 the reason for Pods of that cluster. Beyond the Node object it is kept in ConfigMaps (`sunk.operator.keptdrains`)."""
+RESTART: Final = f"{GROUP}/restart"
+"""Annotation: the syncer asks for a new Pod in place of this one, since Slurm and its slurmd do not find each other: when,
+in seconds, a colon, and why. The NodeSet controller heeds it while it is young (`sunk.objects.standing`)."""
 EVICTABLE: Final = f"{GROUP}/evictable"
 """Label «true»: drained and idle in Slurm, so that an eviction costs no job. The disruption budget spans all others."""
 ORDER: Final = f"{GROUP}/order"
@@ -76,11 +79,9 @@ CORDON_REASON: Final = "node.coreweave.cloud/cordonReason"
 """Annotation of Nodes: why it was cordoned."""
 
 # On SlurmClusters.
-SYNCER_REPORT: Final = f"{GROUP}/syncer-report"
-"""Annotation: how the syncer finds Slurm, as JSON (`sunk.model.report`). Written by the syncer."""
 ACCEPT_SUSPICION: Final = f"{GROUP}/accept-suspicion"
 """Annotation: what Slurm says is true, though it is hard to believe; its value names what, as the report does. Written by
-a person, heeded once and taken off by the syncer."""
+a person, heeded once by the syncer, which says so in the status, and taken off by the operator then."""
 
 ACCELERATOR: Final = f"{GROUP}/accelerator"
 """Extended resource: a second name of GPUs, under which compute Pods claim them."""

@@ -1,4 +1,6 @@
-"""What the syncer tells the SlurmCluster controller, in an annotation of the SlurmCluster.
+"""What the syncer tells the SlurmCluster controller, in the status of the SlurmCluster.
+
+There, and not in an annotation: the right to write a status is no right to change the spec, which decides what runs.
 
 It is written when it changes, so nothing in it may change by itself: no ages, no counts of reads.
 """
@@ -6,7 +8,7 @@ It is written when it changes, so nothing in it may change by itself: no ages, n
 from msgspec import Struct
 
 
-class Report(Struct, frozen=True, rename="camel", omit_defaults=True):
+class Report(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
     """How the syncer finds Slurm."""
 
     config: str = ""

@@ -3,7 +3,6 @@
 from typing import Final
 
 from sunk.kube.custom import Custom, resource
-from sunk.model import foreign, names
 from sunk.model.cluster.kind import SLURMCLUSTER, SlurmClusterSpec, SlurmClusterStatus
 from sunk.model.report import Report
 
@@ -13,8 +12,5 @@ SLURMCLUSTERS: Final = resource(SLURMCLUSTER)
 
 
 def report(cluster: SlurmCluster) -> Report | None:
-    """What the syncer has said; None if it has said nothing yet, or nothing that can be read."""
-    try:
-        return foreign.decode(cluster.metadata.annotations.get(names.SYNCER_REPORT, ""), Report)
-    except foreign.Unreadable:
-        return None
+    """What the syncer has said; None if it has said nothing yet."""
+    return cluster.status.syncer

@@ -8,6 +8,9 @@ from sunk.model import clearance, names
 
 NODE: Final = f"{names.GROUP}/node"
 """Annotation: the Node that a Pod was made for, readable also before it is bound."""
+RESTART_LIFE: Final = 60.0
+"""Seconds for which a request to start a Pod anew is heeded."""
+_DIGITS: Final = 12
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 
@@ -75,6 +78,16 @@ def outlived(pod: Pod, *, now: datetime, since: datetime) -> str:
     return (
         clearance.fault(pod.metadata.annotations[names.CLEAR_TO_DELETE], now=now, since=since) if cleared(pod) else ""
     )
+
+
+def restart_asked(pod: Pod, *, now: float) -> str:
+    """Why the syncer asks for a new Pod in its place; empty if it does not, or if that is too long ago.
+
+    What it was asked upon passes: a node that Slurm knows again by now may run a job. Who still wants it asks again.
+    """
+    at, _, why = pod.metadata.annotations.get(names.RESTART, "").partition(":")
+    young = at.isascii() and at.isdecimal() and len(at) <= _DIGITS and abs(now - int(at)) <= RESTART_LIFE
+    return (why or "the syncer asks for it") if young else ""
 
 
 def revision(pod: Pod) -> str:

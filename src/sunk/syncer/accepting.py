@@ -6,7 +6,9 @@ whose value names what is hard to believe, as it stands in the report: so nobody
 comes later needs a word of its own.
 
 Every copy of the syncer has read Slurm for itself and believes upon that word for itself. The one that leads says what
-came of it and takes the annotation off, also where it was of no use: it cannot lie there until it fits by chance.
+came of it, and notes in the status that this word is answered, also where it was of no use: it cannot lie there until it
+fits by chance. The operator then takes the annotation off, for we may write nothing but the status; and once it is off
+the note is too, so that the same word can be said again.
 """
 
 import logging
@@ -21,7 +23,7 @@ from sunk.kube.events import about
 from sunk.kube.patch import Merge
 from sunk.kube.resource import Key
 from sunk.model import names
-from sunk.model.cluster.kind import SLURMCLUSTER
+from sunk.model.cluster.kind import LONGEST_WORD, SLURMCLUSTER
 from sunk.objects.clusters import SlurmCluster
 from sunk.slurm.belief import Known, Suspicion
 from sunk.syncer.ground import Ground
@@ -62,7 +64,7 @@ class Accepting:
 
     def _hear(self, _: Key, __: SlurmCluster | None, cluster: SlurmCluster | None) -> None:
         """Also where another copy leads: it may not tomorrow."""
-        word, found = _word(cluster), self._ground.mirror.suspicions
+        word, found = _unanswered(cluster), self._ground.mirror.suspicions
         if word and word == identity(found):
             self._accepted = word, words(found)
             log.warning("a person has accepted %s: %s", word, words(found))
@@ -71,15 +73,16 @@ class Accepting:
     async def _reconcile(self, key: Key) -> Requeue | None:
         ground = self._ground
         cluster = ground.clusters.store.get(key)
-        if cluster is None or names.ACCEPT_SUSPICION not in cluster.metadata.annotations:
+        if cluster is None or _word(cluster) == cluster.status.suspicion_answered:
             return None
         # Who has not read Slurm yet does not know what is hard to believe.
         if not isinstance(ground.mirror.state, Known) or not ground.may_write():
             return Requeue(after=SOON)
         at = {"uid": cluster.metadata.uid, "resourceVersion": cluster.metadata.resource_version}
-        patch = Merge({"metadata": at | {"annotations": {names.ACCEPT_SUSPICION: None}}})
-        await ground.clusters.patch(key, patch)
-        self._answer(cluster)
+        patch = Merge({"metadata": at, "status": {"suspicionAnswered": _word(cluster)}})
+        await ground.clusters.patch(key, patch, status=True)
+        if _word(cluster):
+            self._answer(cluster)
         return None
 
     def _answer(self, cluster: SlurmCluster) -> None:
@@ -94,5 +97,11 @@ class Accepting:
         recorder.warn(regarding, "NothingAccepted", f"«{word}» accepts nothing; {there}", action="Accept")
 
 
-def _word(cluster: SlurmCluster | None) -> str:
-    return "" if cluster is None else cluster.metadata.annotations.get(names.ACCEPT_SUSPICION, "").strip()
+def _word(cluster: SlurmCluster) -> str:
+    """What a person has said, as far as the status has room for it: a longer one accepts nothing."""
+    return cluster.metadata.annotations.get(names.ACCEPT_SUSPICION, "").strip()[:LONGEST_WORD]
+
+
+def _unanswered(cluster: SlurmCluster | None) -> str:
+    word = "" if cluster is None else _word(cluster)
+    return "" if cluster is None or word == cluster.status.suspicion_answered else word

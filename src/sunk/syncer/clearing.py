@@ -163,7 +163,7 @@ class Clearing:
         text = None if wanted is None else dated.write(wanted, read=self._read_at())
         change = Merge({"metadata": at | {"annotations": {names.CLEAR_TO_DELETE: text}}})
         with suppress(NotFound):
-            await self._ground.pods.patch(key, change)
+            await self._ground.pods.patch(key, change, status=True)
         log.info("%s is %s", key, "no longer cleared" if wanted is None else f"cleared to be deleted: {wanted}")
 
 

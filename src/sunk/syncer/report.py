@@ -1,20 +1,21 @@
 """What the syncer has to say about the cluster as a whole, written where the SlurmCluster controller finds it.
 
 Every part may have a voice: a function that gives a Report with what this part knows and nothing else. Once a second
-they are asked and laid together; the annotation is written if it does not say that already.
+they are asked and laid together; the status of the SlurmCluster is written if it does not say that already.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, Never
+from typing import Any, Final, Never
 
-from msgspec import json
+from msgspec import to_builtins
+from msgspec.structs import fields
 
 from sunk.kube.errors import KubeError
 from sunk.kube.patch import Merge
 from sunk.kube.resource import Key
-from sunk.model import faults, names
+from sunk.model import faults
 from sunk.model.report import Report
 from sunk.objects.clusters import report
 from sunk.syncer.ground import Ground
@@ -28,7 +29,7 @@ _LONGEST: Final = 1000
 
 
 class Reporter:
-    """Keeps the annotation true. It is the only writer of it."""
+    """Keeps `status.syncer` true. It is the only writer of it."""
 
     name: Final = "report"
 
@@ -63,10 +64,16 @@ class Reporter:
         wanted = gathered([heard(voice) for voice in (*self._voices, broken)])
         if found is None or report(found) == wanted or not self._ground.may_write():
             return
-        text = json.encode(wanted).decode()
-        patch = Merge({"metadata": {"uid": found.metadata.uid, "annotations": {names.SYNCER_REPORT: text}}})
+        patch = Merge({"metadata": {"uid": found.metadata.uid}, "status": {"syncer": told(wanted)}})
         async with self._at_work:
-            await self._ground.clusters.patch(self._key, patch)
+            await self._ground.clusters.patch(self._key, patch, status=True)
+
+
+def told(report: Report) -> dict[str, Any]:
+    """A report as a merge patch writes it: what is no longer said has to be taken off by name."""
+    cleared: dict[str, Any] = dict.fromkeys((one.encode_name for one in fields(Report)), None)
+    cleared.update(to_builtins(report))
+    return cleared
 
 
 def heard(voice: Voice) -> Report:

@@ -20,12 +20,9 @@ open, because its size comes from its Node, is not compared.
 
 import logging
 import re
-from contextlib import suppress
 from typing import Final
 
-from sunk.kube.client import Deletion, Preconditions
 from sunk.kube.controller import Controller, Effort, Requeue, Source
-from sunk.kube.errors import Conflict, NotFound
 from sunk.kube.events import about
 from sunk.kube.limits import Bucket
 from sunk.kube.resource import Key
@@ -35,6 +32,7 @@ from sunk.slurm.belief import Known, Stale
 from sunk.slurm.errors import SlurmError
 from sunk.slurm.records import Node
 from sunk.slurm.states import NodeFlag
+from sunk.syncer import restarting
 from sunk.syncer.causes import standing
 from sunk.syncer.ground import Ground
 from sunk.syncer.hindrance import hindrance
@@ -195,9 +193,7 @@ class Reshape:
             known = pod.metadata.name in ground.mirror.nodes
             if found is None or found.metadata.uid != pod.metadata.uid or known or not ground.may_write():
                 return
-            at = Preconditions(uid=found.metadata.uid, resource_version=found.metadata.resource_version)
-            with suppress(Conflict, NotFound):
-                await ground.pods.delete(pod.key, Deletion(preconditions=at))
+            if await restarting.ask(ground, found, why="its size has changed, and Slurm's record of it was deleted"):
                 return
 
 

@@ -14,8 +14,6 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Final, Protocol
 
-from sunk.kube.client import Deletion, Preconditions
-from sunk.kube.errors import Conflict, NotFound
 from sunk.kube.events import about
 from sunk.kube.limits import Bucket
 from sunk.model import drains, names
@@ -23,6 +21,7 @@ from sunk.model.report import Report
 from sunk.slurm.belief import Known
 from sunk.slurm.records import Node
 from sunk.slurm.states import NodeBase, NodeFlag
+from sunk.syncer import restarting
 from sunk.syncer.ground import Ground
 from sunk.syncer.holders import Holders
 from sunk.syncer.members import Members
@@ -198,14 +197,11 @@ class Strangers:
         why = "Slurm has no node of this name" if node is None else f"slurmctld calls it at {node.address}, in vain"
         if not ground.may_write():
             return
-        at = Preconditions(uid=found.metadata.uid, resource_version=found.metadata.resource_version)
-        try:
-            await ground.pods.delete(found.key, Deletion(preconditions=at))
-        except (Conflict, NotFound):
+        if not await restarting.ask(ground, found, why=why):
             return  # it is another by now, and looked at again
         self._waits.restarted(name)
         log.warning("Pod %s is started anew: it is ready, but %s", found.key, why)
-        note = "deleted to be made anew: its slurmd runs, but {why}"
+        note = "to be replaced: its slurmd runs, but {why}"
         ground.recorder.warn(about(found, kind="Pod"), "UnknownToSlurm", note, action="Restart", why=why)
 
 

@@ -164,7 +164,7 @@ class Teller:
         patch = Merge({"metadata": {"uid": pod.metadata.uid, "annotations": annotations}})
         try:
             async with self._hands:
-                await self._ground.pods.patch(pod.key, patch)
+                await self._ground.pods.patch(pod.key, patch, status=True)
         except KubeError as trouble:
             return trouble
         self.counts.answered += 1

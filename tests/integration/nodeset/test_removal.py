@@ -1,6 +1,7 @@
 """How members leave: in which order, upon whose word, and what is left of them."""
 
 import asyncio
+import time
 
 import pytest
 from tests.conftest import Kube
@@ -115,6 +116,26 @@ async def test_who_turns_round_in_time_stays_and_is_cleared_of_nothing(stage: St
     assert pod.metadata.uid == before.metadata.uid
     assert names.CLEAR_TO_DELETE not in pod.metadata.annotations
     assert set((await stage.states()).values()) == {"joined"}
+
+
+async def test_a_pod_is_made_anew_when_the_syncer_asks_for_it_and_not_long_after(
+    stage: Stage, operator: Operator
+) -> None:
+    await stage.create()
+    await stage.settled(3)
+    first, second = sorted(await stage.pods())[:2]
+    before = await stage.pod(first)
+
+    async def ask(name: str, at: float) -> None:
+        mark = {names.RESTART: f"{int(at)}:Slurm has no node of this name"}
+        patch = Merge({"metadata": {"annotations": mark}})
+        await stage.client.patch(PODS, name, patch, namespace=stage.namespace, subresource="status")
+
+    await ask(second, time.time() - 3600)
+    await ask(first, time.time())
+    await eventually(stage.pods, lambda found: first in found and found[first].metadata.uid != before.metadata.uid)
+    await stage.settled(3)
+    assert operator.deleted() == [first], "an old request is not heeded: its node may run a job by now"
 
 
 @pytest.mark.full

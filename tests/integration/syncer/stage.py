@@ -38,6 +38,7 @@ annotations make it do.
 
 import asyncio
 import itertools
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime
@@ -48,9 +49,9 @@ from msgspec import to_builtins
 from tests.integration.syncer.seen import Seen, read
 
 from sunk.kube import access
-from sunk.kube.client import Client, Deletion, Scope
+from sunk.kube.client import Client, Deletion, Preconditions, Scope
 from sunk.kube.core import NODES, PODS, Node
-from sunk.kube.errors import NotFound
+from sunk.kube.errors import Conflict, NotFound
 from sunk.kube.events import Recorder
 from sunk.kube.patch import Merge, Strategic
 from sunk.kube.resource import Record, Resource
@@ -67,7 +68,8 @@ from sunk.model.nodeset import NODESET
 from sunk.model.nodeslice import NODESLICE, Entry, NodeSliceStatus, State
 from sunk.model.report import Report
 from sunk.objects.clusters import SLURMCLUSTERS, report
-from sunk.objects.members import NODESETS, NODESLICES
+from sunk.objects.members import NODESETS, NODESLICES, owned_by
+from sunk.objects.standing import restart_asked
 from sunk.service.part import Build, Setting
 from sunk.syncer.pods import COMPUTE_PODS, ComputePod, condition, ready
 
@@ -108,7 +110,8 @@ async def staged(
         stage = Stage(client, namespace, api=api, slurm=slurm, syncer=syncer)
         await stage.set_up(fleet)
         await asyncio.to_thread(syncer.start)
-        yield stage
+        async with running({"restarts": stage.restarts()}):
+            yield stage
         await stage.clear()
 
 
@@ -154,6 +157,18 @@ class Stage:
                 await self.client.delete(
                     PODS, pod.metadata.name, Deletion(grace_period_seconds=0), namespace=self.namespace
                 )
+
+    async def restarts(self) -> None:
+        """Delete Pods that the syncer asks to have made anew, as the NodeSet controller does."""
+        while True:
+            for pod in (await self.client.list(PODS, Scope(namespace=self.namespace))).items:
+                if restart_asked(pod, now=time.time()) and pod.metadata.deletion_timestamp is None:
+                    at = Preconditions(uid=pod.metadata.uid)
+                    with suppress(NotFound, Conflict):
+                        await self.client.delete(
+                            PODS, pod.metadata.name, Deletion(preconditions=at), namespace=self.namespace
+                        )
+            await asyncio.sleep(0.2)
 
     # Members
 
@@ -228,6 +243,7 @@ class Stage:
             "metadata": {
                 "name": name,
                 "labels": {names.CLUSTER: CLUSTER, names.COMPONENT: names.COMPUTE, names.NODESET: SET},
+                "ownerReferences": [await self.owner()],
                 "annotations": marks,
             },
             "spec": {
@@ -239,6 +255,10 @@ class Stage:
         }
         await self.client.create(COMPUTE_PODS, body, namespace=self.namespace)
         return await self.pod_when(name, lambda pod: pod.status.phase == "Running" and _is_ready(pod) is ready)
+
+    async def owner(self) -> dict[str, object]:
+        """The reference that makes a Pod one of our NodeSet's."""
+        return owned_by(await self.client.get(NODESETS, SET, namespace=self.namespace)) | {"blockOwnerDeletion": False}
 
     async def pod(self, name: str) -> ComputePod:
         return await self.client.get(COMPUTE_PODS, name, namespace=self.namespace)

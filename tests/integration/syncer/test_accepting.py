@@ -33,7 +33,7 @@ async def accept(stage: Stage, word: str) -> None:
     await stage.client.patch(SLURMCLUSTERS, CLUSTER, patch, namespace=stage.namespace)
     await stage.eventually(
         lambda: stage.client.get(SLURMCLUSTERS, CLUSTER, namespace=stage.namespace),
-        lambda cluster: names.ACCEPT_SUSPICION not in cluster.metadata.annotations,
+        lambda cluster: cluster.status.suspicion_answered == word,
     )
 
 

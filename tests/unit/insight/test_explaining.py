@@ -29,12 +29,10 @@ def pod(*, drained: str | None = None, ready: bool = True, busy: bool = False, *
 
 
 def cluster(**report: Any) -> SlurmCluster:
-    metadata = {
-        "name": "slurm",
-        "namespace": "team",
-        "annotations": {names.SYNCER_REPORT: msgspec.json.encode(report).decode()},
-    }
-    return msgspec.convert({"metadata": metadata, "spec": {}}, SLURMCLUSTERS.record)
+    metadata = {"name": "slurm", "namespace": "team"}
+    return msgspec.convert(
+        {"metadata": metadata, "spec": {}, "status": {"syncer": report} if report else {}}, SLURMCLUSTERS.record
+    )
 
 
 def told(pod_: Pod | None, *, state: State = "joined", reason: str = "", **more: Any) -> Explanation:
@@ -118,10 +116,8 @@ def test_what_the_syncer_holds_back_is_told() -> None:
     assert not found.well
 
 
-def test_a_report_that_cannot_be_read_is_none() -> None:
-    metadata = {"name": "slurm", "namespace": "team", "annotations": {names.SYNCER_REPORT: "{"}}
-    odd = msgspec.convert({"metadata": metadata, "spec": {}}, SLURMCLUSTERS.record)
-    assert texts(told(pod(), cluster=odd), "Syncer") == []
+def test_a_syncer_that_has_said_nothing_yet_is_told_nothing_of() -> None:
+    assert texts(told(pod(), cluster=cluster()), "Syncer") == []
 
 
 def test_a_slurm_that_cannot_be_read_is_said_first_and_what_follows_may_be_old() -> None:

@@ -4,13 +4,11 @@ from contextlib import suppress
 
 import pytest
 from hypothesis import given, strategies as st
-from msgspec import Raw, json
+from msgspec import Raw
 
-from sunk.model import foreign, names
 from sunk.model.foreign import DEEPEST, Unreadable, decode, tree
 from sunk.model.personal import Answer, Order
 from sunk.model.report import Report
-from sunk.objects.clusters import SLURMCLUSTERS, report
 from sunk.operator.nodeset.revision import revision_of
 from sunk.operator.nodeset.template import InvalidTemplate, read
 
@@ -52,9 +50,3 @@ def test_a_template_that_is_too_deep_is_said_and_has_a_revision(depth: int) -> N
     with pytest.raises(InvalidTemplate, match="nested too deep"):
         read(template)
     assert revision_of(template)
-
-
-def test_a_report_that_cannot_be_read_is_none() -> None:
-    body = {"metadata": {"name": "c", "annotations": {names.SYNCER_REPORT: nested(10_000)}}, "spec": {}}
-    assert report(json.decode(json.encode(body), type=SLURMCLUSTERS.record)) is None
-    assert foreign.decode("{}", Report) == Report()

@@ -12,6 +12,7 @@ from sunk.model.cluster.parts import Image, Line, ObjectName, Placement
 from sunk.model.cluster.users import Users
 from sunk.model.names import GROUP, VERSION
 from sunk.model.nodeset import Condition
+from sunk.model.report import Report
 from sunk.model.schema.kind import AGE, Column, Kind, Version
 from sunk.model.schema.pattern import END
 from sunk.model.schema.vocabulary import Opaque, keyed, rule
@@ -19,6 +20,10 @@ from sunk.model.schema.vocabulary import Opaque, keyed, rule
 Rules = Annotated[tuple[Opaque, ...], Meta(max_length=32)]
 LONGEST_NAME: Final = 40
 """«<name>-controller», a hash and an ordinal have to fit into a label of 63."""
+
+
+LONGEST_WORD: Final = 64
+"""Of the word by which a person accepts what is hard to believe."""
 
 
 class PullSecret(Struct, frozen=True, gc=False):
@@ -94,6 +99,14 @@ class SlurmClusterStatus(Struct, frozen=True, gc=False, rename="camel"):
     nodes_desired: int = 0
     nodes_ready: int = 0
     conditions: Annotated[tuple[Condition, ...], keyed("type"), Meta(max_length=16)] = ()
+    syncer: Report | None = None
+    """What the syncer says of Slurm. Written by the syncer alone, as is what follows."""
+    suspicion_answered: Annotated[str, Meta(max_length=LONGEST_WORD)] = ""
+    """The word of the annotation accept-suspicion that the syncer has answered."""
+
+
+OF_SYNCER: Final = ("syncer", "suspicionAnswered")
+"""Fields of the status that the syncer writes, and nobody else."""
 
 
 SLURMCLUSTER: Final = Kind(

@@ -1,5 +1,6 @@
 """Carry out what was decided about a NodeSet, in the order that `sunk.operator.nodeset.controller` explains."""
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
@@ -13,6 +14,7 @@ from sunk.kube.resource import Key
 from sunk.model import names
 from sunk.model.nodeslice import Entry
 from sunk.objects.members import ControllerRevision, NodeSet, NodeSlice
+from sunk.objects.standing import restart_asked
 from sunk.operator.keptdrains import kept_drains
 from sunk.operator.nodeset.batches import growing, together
 from sunk.operator.nodeset.census import Census, Survey
@@ -191,7 +193,8 @@ class Deeds:
         heal, wait = self._healing.due(pods.heal)
         for pod in heal:
             self._healing.replaced(pod.key)
-            self._notes.healed(owner, pod.metadata.name, pod.status.message or pod.status.reason or pod.status.phase)
+            ended = pod.status.message or pod.status.reason or pod.status.phase
+            self._notes.healed(owner, pod.metadata.name, restart_asked(pod, now=time.time()) or ended)
         trouble += await self._crew.delete(heal)
         trouble += await self._crew.describe(pods.describe)
         return min((each for each in (wait, later) if each is not None), default=None)

@@ -5,7 +5,7 @@ from functools import cached_property
 from msgspec import Struct
 
 from sunk.kube.core import Pod
-from sunk.model.names import FEATURES
+from sunk.model.names import FEATURES, RESTART
 from sunk.model.nodeslice import Entry
 from sunk.objects.standing import drained, finished, pending_deletion, ready, revision, terminating
 
@@ -70,6 +70,11 @@ class Member(Struct, frozen=True, dict=True):
         return self.pod is not None and finished(self.pod)
 
     @cached_property
+    def to_restart(self) -> bool:
+        """The syncer has asked for a new Pod in its place, be it lately or long ago."""
+        return self.pod is not None and RESTART in self.pod.metadata.annotations
+
+    @cached_property
     def calm(self) -> bool:
         """It is to stay and has a Pod that runs: unless the template is another by now, nothing has to be done."""
-        return self.staying and self.alive and not self.going and not self.ended
+        return self.staying and self.alive and not self.going and not self.ended and not self.to_restart

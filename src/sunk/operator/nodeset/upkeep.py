@@ -1,5 +1,6 @@
 """What has to be done to the Pods of the members: made, marked, unmarked, deleted."""
 
+import time
 from collections.abc import Collection, Iterable
 from datetime import datetime
 
@@ -7,7 +8,7 @@ from msgspec import Struct
 
 from sunk.kube.core import Pod
 from sunk.model.nodeslice import Entry
-from sunk.objects.standing import cleared, has_run, may_hold_job, outlived, pending_deletion, running
+from sunk.objects.standing import cleared, has_run, may_hold_job, outlived, pending_deletion, restart_asked, running
 from sunk.operator.nodeset.company import company
 from sunk.operator.nodeset.member import Member
 
@@ -60,7 +61,8 @@ class Upkeep(Struct, frozen=True):
     mark: tuple[Mark, ...] = ()
     remove: tuple[Removal, ...] = ()
     heal: tuple[Pod, ...] = ()
-    """Pods that ended by themselves: deleted so that new ones can be made, at a bounded rate."""
+    """Pods that ended by themselves, or that the syncer asks to have made anew: deleted so that new ones can be made, at a
+    bounded rate."""
     describe: tuple[Description, ...] = ()
     ask: tuple[Pod, ...] = ()
     """Pods whose clearance is too old: it is taken off, so that the syncer looks again."""
@@ -116,7 +118,7 @@ class _Ask(Struct, frozen=True):
 
 
 def _act(member: Member, pod: Pod, wanted: str | None, rules: Rules) -> Mark | Removal | _Heal | _Ask | None:
-    if wanted is None and member.ended:
+    if wanted is None and (member.ended or (member.to_restart and restart_asked(pod, now=time.time()))):
         return _Heal(pod)
     if wanted is not None and (removal := rules.removal(pod)) is not None:
         return removal

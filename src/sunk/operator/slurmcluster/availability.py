@@ -111,6 +111,8 @@ def status(meta: Metadata, spec: SlurmClusterSpec, *, before: SlurmClusterStatus
         nodes_desired=sum(one.status.desired_number_scheduled for one in sight.staying),
         nodes_ready=sum(one.status.number_ready for one in sight.staying),
         conditions=tuple(_conditions(meta, before=before, said=[ready, *said])),
+        syncer=before.syncer,
+        suspicion_answered=before.suspicion_answered,
     )
 
 

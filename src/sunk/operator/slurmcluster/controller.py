@@ -5,7 +5,7 @@ differs from other operators is the configuration. A mistake in slurm.conf would
 start, so new files are first tried by the very daemon that would read them (`trial`). Until it has said yes nothing of
 the new spec is applied; if it says no, its words are the condition, and the cluster stays as it was.
 
-Then Slurm is to read them. The operator never talks to Slurm: the syncer does, and says what it finds in an annotation.
+Then Slurm is to read them. The operator never talks to Slurm: the syncer does, and says what it finds in the status.
 
 A SlurmCluster that is deleted goes after its NodeSets, whose nodes leave when their jobs have ended. Claims and Secrets
 stay.
@@ -24,7 +24,7 @@ from sunk.kube.events import Recorder, Reference, about
 from sunk.kube.patch import Merge
 from sunk.kube.resource import Key, Record
 from sunk.model import names
-from sunk.model.cluster.kind import SLURMCLUSTER
+from sunk.model.cluster.kind import LONGEST_WORD, OF_SYNCER, SLURMCLUSTER
 from sunk.model.refusal import Refusal
 from sunk.objects.clusters import SLURMCLUSTERS, SlurmCluster, report
 from sunk.objects.members import NODESETS, NodeSet
@@ -98,7 +98,7 @@ class Keeper:
             return None
         if found.metadata.deletion_timestamp is not None:
             return await self._removal.go_on(found)
-        found = await self._removal.guarded(found)
+        found = await self._taken_off(await self._removal.guarded(found))
         try:
             cluster = view(found.spec, name=key.name, namespace=key.namespace, uid=found.metadata.uid)
             etc = await references.etc_files(self._client, cluster)
@@ -107,6 +107,15 @@ class Keeper:
             return await self._built(found, cluster, plan=plan, everything=everything)
         except (Refusal, Missing) as wrong:
             return await self._refused(found, str(wrong))
+
+    async def _taken_off(self, found: SlurmCluster) -> SlurmCluster:
+        """Take off the word by which a person has accepted something, once the syncer has answered it."""
+        word = found.metadata.annotations.get(names.ACCEPT_SUSPICION)
+        if word is None or word.strip()[:LONGEST_WORD] != found.status.suspicion_answered:
+            return found
+        at = {"uid": found.metadata.uid, "resourceVersion": found.metadata.resource_version}
+        patch = Merge({"metadata": at | {"annotations": {names.ACCEPT_SUSPICION: None}}})
+        return await self._clusters.of(found.key).patch(found.key, patch)
 
     async def _built(
         self, found: SlurmCluster, cluster: Cluster, *, plan: Plan, everything: tuple[dict[str, Any], ...]
@@ -171,8 +180,9 @@ class Keeper:
         if sight.leaving:
             self._tell(found, "Leaving", farewell(sight.leaving), action="Prune")
         if wanted != found.status:
-            patch = Merge({"status": to_builtins(wanted)})
-            await self._clusters.of(found.key).patch(found.key, patch, status=True)
+            # What the syncer has written is left out, not repeated: it may have written anew since we read.
+            ours = {key: value for key, value in to_builtins(wanted).items() if key not in OF_SYNCER}
+            await self._clusters.of(found.key).patch(found.key, Merge({"status": ours}), status=True)
 
 
 def _look_again(cluster: Cluster, plan: Plan) -> Requeue | None:

@@ -43,12 +43,15 @@ def rules(cluster: Cluster) -> list[Object]:
     """What it may do, in its own namespace. The operator must hold all of it, or it could not grant it."""
     follow, ours = ("get", "list", "watch"), (names.GROUP,)
     return [
-        _rule(("",), ("pods",), (*follow, "patch", "delete")),
+        # Through its status, where labels and annotations can be written and the spec cannot: who may change the image of
+        # a Pod is root on its Node, and who may delete one Pod may delete all.
+        _rule(("",), ("pods",), follow),
         _rule(("",), ("pods/status",), ("patch",)),
         _rule(ours, ("nodesets", "nodeslices"), follow),
         _rule(ours, ("nodeslices/status",), ("patch",)),
-        # Its report is an annotation there.
-        _rule(ours, ("slurmclusters",), (*follow, "patch"), only=cluster.name),
+        _rule(ours, ("slurmclusters",), follow, only=cluster.name),
+        # Its report is there. The spec decides which images run as what.
+        _rule(ours, ("slurmclusters/status",), ("patch",), only=cluster.name),
         _rule(("",), ("configmaps",), follow, only=cluster.named("slurm-conf")),
         # A creation has no name yet that it could be held against.
         _rule(("coordination.k8s.io",), ("leases",), ("create",)),

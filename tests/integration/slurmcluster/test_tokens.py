@@ -1,0 +1,103 @@
+"""The syncer's token on a real API server: what it is granted, and what it tries in vain."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from msgspec import json
+from msgspec.structs import replace
+from tests.conftest import Kube, Kubectl
+from tests.unit.operator.slurmcluster.test_tokens import SYNCER, table
+
+from sunk.kube import access
+from sunk.kube.client import Client
+from sunk.kube.core import CONFIG_MAPS, PODS
+from sunk.kube.credentials import Token
+from sunk.kube.errors import ApiError, Forbidden
+from sunk.kube.patch import Merge
+from sunk.kube.resource import Record, Resource
+from sunk.model import names
+from sunk.model.cluster.kind import SLURMCLUSTER, SlurmClusterSpec
+from sunk.objects.clusters import SLURMCLUSTERS
+from sunk.operator.slurmcluster.applying import KINDS
+from sunk.operator.slurmcluster.syncer import objects
+from sunk.operator.slurmcluster.view import view
+
+SECRETS = Resource(Record, version="v1", plural="secrets")
+POD = {"metadata": {"name": "slurm-cpu-1"}, "spec": {"containers": [{"name": "slurmd", "image": "good"}]}}
+
+
+@asynccontextmanager
+async def as_syncer(kube: Kube) -> AsyncIterator[Client]:
+    """Speak with the token that the syncer of a cluster `slurm` has."""
+    made = objects(view(SlurmClusterSpec(), name="slurm", namespace=kube.namespace))
+    for one in made:
+        if one["kind"] in {"ServiceAccount", "Role", "RoleBinding"}:
+            await kube.client.create(KINDS[one["kind"]], one, namespace=kube.namespace)
+    path = f"/api/v1/namespaces/{kube.namespace}/serviceaccounts/slurm-syncer/token"
+    token = json.decode(await kube.client.post(path, {"spec": {}}))["status"]["token"]
+    reach = access.from_kubeconfig(kube.kubeconfig)
+    async with Client(replace(reach, credentials=Token(token))) as client:
+        yield client
+
+
+async def test_the_api_server_grants_it_what_the_table_says(kube: Kube) -> None:
+    async with as_syncer(kube) as client:
+        body = {"spec": {"namespace": kube.namespace}}
+        reply = await client.post("/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", body)
+    found: list[dict[str, Any]] = json.decode(reply)["status"]["resourceRules"]
+    asking = ("selfsubject", "clustertrustbundles")
+    ours = [rule for rule in found if not rule["resources"][0].startswith(asking)]
+    assert table(ours) == SYNCER
+
+
+async def test_it_writes_to_a_pod_and_changes_nothing_of_what_runs_there(kube: Kube) -> None:
+    await kube.client.create(PODS, POD, namespace=kube.namespace)
+    evil: dict[str, Any] = {"spec": {"containers": [{"name": "slurmd", "image": "evil"}]}}
+    async with as_syncer(kube) as client:
+        with pytest.raises(Forbidden):
+            await client.patch(PODS, "slurm-cpu-1", Merge(evil), namespace=kube.namespace)
+        with pytest.raises(Forbidden):
+            await client.delete(PODS, "slurm-cpu-1", namespace=kube.namespace)
+        marks = Merge(evil | {"metadata": {"annotations": {names.CLEAR_TO_DELETE: "1:x"}, "labels": {"a": "b"}}})
+        await client.patch(PODS, "slurm-cpu-1", marks, namespace=kube.namespace, subresource="status")
+    path = PODS.path(kube.namespace, "slurm-cpu-1")
+    found = json.decode(await kube.client.request("GET", path))
+    assert found["spec"]["containers"][0]["image"] == "good"
+    assert found["metadata"]["annotations"][names.CLEAR_TO_DELETE] == "1:x"
+    assert found["metadata"]["labels"] == {"a": "b"}
+
+
+async def test_it_writes_its_report_and_not_the_spec_of_its_cluster(kube: Kube, kubectl: Kubectl) -> None:
+    assert kubectl.namespace
+    kind = {"apiVersion": SLURMCLUSTER.api_version, "kind": SLURMCLUSTER.name}
+    await kube.client.create(
+        SLURMCLUSTERS, kind | {"metadata": {"name": "slurm"}, "spec": {}}, namespace=kube.namespace
+    )
+    evil = {"spec": {"image": {"repository": "evil"}}, "metadata": {"annotations": {"a": "b"}}}
+    async with as_syncer(kube) as client:
+        with pytest.raises(Forbidden):
+            await client.patch(SLURMCLUSTERS, "slurm", Merge(evil), namespace=kube.namespace)
+        told = Merge(evil | {"status": {"syncer": {"version": "24.11.5"}}})
+        await client.patch(SLURMCLUSTERS, "slurm", told, namespace=kube.namespace, subresource="status")
+    found = await kube.client.get(SLURMCLUSTERS, "slurm", namespace=kube.namespace)
+    assert found.status.syncer is not None
+    assert found.status.syncer.version == "24.11.5"
+    assert found.spec.image.repository == SlurmClusterSpec().image.repository
+    assert found.metadata.annotations == {}
+
+
+async def test_it_reads_no_secret_and_makes_no_pod(kube: Kube) -> None:
+    await kube.client.create(SECRETS, {"metadata": {"name": "slurm-auth-slurm"}}, namespace=kube.namespace)
+    await kube.client.create(CONFIG_MAPS, {"metadata": {"name": "theirs"}}, namespace=kube.namespace)
+    async with as_syncer(kube) as client:
+        for act in (
+            client.get(SECRETS, "slurm-auth-slurm", namespace=kube.namespace),
+            client.get(CONFIG_MAPS, "theirs", namespace=kube.namespace),
+            client.create(PODS, POD, namespace=kube.namespace),
+            client.request("GET", "/api/v1/nodes"),
+        ):
+            with pytest.raises(ApiError) as refused:
+                await act
+            assert isinstance(refused.value, Forbidden)

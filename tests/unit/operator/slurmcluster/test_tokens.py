@@ -1,0 +1,64 @@
+"""What each token of a Slurm cluster may do, verb by verb. Whoever widens it changes this table too."""
+
+from typing import Any
+
+from tests.unit.operator.slurmcluster.made import cluster
+
+from sunk.operator.slurmcluster.objects import objects
+from sunk.operator.slurmcluster.syncer import rules
+from sunk.operator.slurmcluster.trial import unnamed
+
+EVERYTHING: dict[str, Any] = {
+    "rest": {"enabled": True},
+    "login": {"enabled": True},
+    "compute": {"nodes": {"cpu": {"enabled": True}}},
+}
+SYNCER = {
+    "pods": "get list watch",
+    "pods/status": "patch",
+    "nodesets.sunk.coreweave.com": "get list watch",
+    "nodeslices.sunk.coreweave.com": "get list watch",
+    "nodeslices/status.sunk.coreweave.com": "patch",
+    "slurmclusters.sunk.coreweave.com slurm": "get list watch",
+    "slurmclusters/status.sunk.coreweave.com slurm": "patch",
+    "configmaps slurm-slurm-conf": "get list watch",
+    "leases.coordination.k8s.io": "create",
+    "leases.coordination.k8s.io slurm-syncer": "get patch",
+    "events.events.k8s.io": "create patch",
+}
+
+
+def table(granted: list[dict[str, Any]]) -> dict[str, str]:
+    """`resource.group name` for each that is granted, and the verbs."""
+    found: dict[str, str] = {}
+    for rule in granted:
+        for group in rule["apiGroups"]:
+            for resource in rule["resources"]:
+                for name in rule.get("resourceNames", [""]):
+                    key = f"{resource}{'.' if group else ''}{group} {name}".strip()
+                    assert key not in found
+                    found[key] = " ".join(rule["verbs"])
+    return found
+
+
+def test_the_syncer_may_do_this_and_no_more() -> None:
+    assert table(rules(cluster())) == SYNCER
+
+
+def templates(made: Any) -> dict[str, dict[str, Any]]:
+    found = {}
+    for one in objects(made):
+        spec = one.get("spec", {})
+        if "template" in spec:
+            found[f"{one['kind']} {one['metadata']['name']}"] = spec["template"]["spec"]
+    return found | {"errand": unnamed(made, ["gone"])["spec"]}
+
+
+def test_only_the_syncer_has_a_token() -> None:
+    found = templates(cluster(EVERYTHING))
+    assert {"Deployment slurm-syncer", "NodeSet slurm-cpu", "errand"} <= set(found)
+    assert all(one["automountServiceAccountToken"] is False for one in found.values())
+    holders = [
+        name for name, one in found.items() if "serviceAccountToken" in str(one) or one.get("serviceAccountName")
+    ]
+    assert holders == ["Deployment slurm-syncer"]
