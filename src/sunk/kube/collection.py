@@ -20,8 +20,9 @@ price of a second, for any number of objects. It works only while something else
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
+from enum import Enum
 from typing import Final, Generic
 
 from msgspec import DecodeError, Raw, Struct, json
@@ -33,6 +34,7 @@ from sunk.kube.patch import Body, Patch
 from sunk.kube.resource import Key, R, Resource
 from sunk.kube.store import Stale, Store
 from sunk.kube.tasks import forever
+from sunk.kube.view import Changed, Deleted, Event
 from sunk.kube.watch import USUAL, Pace, Watch
 
 log = logging.getLogger(__name__)
@@ -57,8 +59,21 @@ class _Status(Struct, frozen=True):
 _status = json.Decoder(_Status)
 
 
+class Fit(Enum):
+    """Whether a record belongs into a collection, where no selector of the server could tell."""
+
+    YES = "yes"
+    NO = "no"
+    NOT_YET = "not yet"
+
+
+YES: Final = Fit.YES
+NOT_YET: Final = Fit.NOT_YET
+Fits = Callable[[R], Fit]
+
+
 class Collection(Generic[R]):
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one keyword per trait
         self,
         client: Client,
         resource: Resource[R],
@@ -66,11 +81,15 @@ class Collection(Generic[R]):
         *,
         indexes: Mapping[str, Index[R]] | None = None,
         pace: Pace = USUAL,
+        fits: Fits[R] | None = None,
     ) -> None:
         self.store: Final[Store[R]] = Store(resource.path(scope.namespace), indexes=indexes)
         self._client = client
         self._resource = resource
         self._scope = scope
+        self._fits = fits
+        self._aside: dict[Key, R] = {}
+        """What does not fit by now, and may later."""
         self.watch: Final[Watch[R]] = Watch(client, resource, scope, pace=pace)
 
     async def run(self) -> None:
@@ -83,7 +102,33 @@ class Collection(Generic[R]):
     async def _follow(self) -> None:
         async with aclosing(self.watch.gulps()) as gulps:
             async for events in gulps:
-                self.store.take(*events, version=self.watch.version)
+                chosen = events if self._fits is None else tuple(self._chosen(events))
+                self.store.take(*chosen, version=self.watch.version)
+
+    def _chosen(self, events: Iterable[Event[R]]) -> Iterator[Event[R]]:
+        """Leave out what does not fit. What did and no longer does is gone from here."""
+        for event in events:
+            if isinstance(event, Changed) and not self._fit(event.object):
+                if event.object.key in self.store:
+                    yield Deleted(event.object)
+                continue
+            if isinstance(event, Deleted):
+                self._aside.pop(event.object.key, None)
+            yield event
+
+    def _fit(self, record: R) -> bool:
+        """Whether a record belongs here. One that may later is put aside."""
+        fits = YES if self._fits is None else self._fits(record)
+        self._aside.pop(record.key, None)
+        if fits is NOT_YET:
+            self._aside[record.key] = record
+        return fits is YES
+
+    def reconsider(self) -> None:
+        """Hear that what was put aside may fit now."""
+        for record in tuple(self._aside.values()):
+            if self._fit(record):
+                self.store.take(Changed(record), version="")
 
     async def _settle(self) -> None:
         while True:
@@ -105,12 +150,13 @@ class Collection(Generic[R]):
         except Unreadable:  # it is there, and to read it again would show no more: this much is certain
             self.store.settle(key, doubt)
             raise
-        for record in listing.items:
+        found = [record for record in listing.items if self._fit(record)]
+        for record in found:
             self.store.answered(record)
-        if not listing.items:
+        if not found:
             self.store.absent(key, version=int(listing.resource_version))
         self.store.settle(key, doubt)
-        return listing.items[0] if listing.items else None
+        return found[0] if found else None
 
     def _only(self, key: Key) -> Scope:
         """Select one object as a list, since that has a version also where there is nothing, and keeps the selection."""
@@ -132,11 +178,12 @@ class Collection(Generic[R]):
 
     async def _compare(self, listing: Listing[R]) -> None:
         version = int(listing.resource_version)
-        for some in _slices(listing.items):
+        items = tuple(record for record in listing.items if self._fit(record)) if self._fits else listing.items
+        for some in _slices(items):
             for record in some:
                 self.store.answered(record)
             await asyncio.sleep(0)
-        found = {record.key for record in listing.items}
+        found = {record.key for record in items}
         for some in _slices(self.store.all()):
             for record in some:
                 if record.key not in found:
@@ -190,7 +237,8 @@ class Collection(Generic[R]):
         await self._look_again(key)
 
     def _keep(self, record: R) -> R:
-        self.store.answered(record)
+        if self._fit(record):
+            self.store.answered(record)
         return record
 
     @asynccontextmanager

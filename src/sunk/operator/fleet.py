@@ -7,7 +7,6 @@ from msgspec import Struct
 
 from sunk.kube.collection import Collection
 from sunk.kube.core import NODES, PODS, Node, Pod
-from sunk.model import names
 from sunk.objects.members import NODESETS, NodeSet, owner_uid
 from sunk.objects.standing import node_of
 from sunk.service.part import Setting
@@ -44,5 +43,5 @@ def by_compute(pod: Pod) -> tuple[str, ...]:
 
 
 def is_compute(pod: Pod) -> bool:
-    """One that a NodeSet has made, and not just one with the label."""
-    return pod.metadata.labels.get(names.COMPONENT) == names.COMPUTE and bool(owner_uid(pod))
+    """One that a NodeSet has made, whatever its labels say."""
+    return bool(owner_uid(pod))

@@ -1,12 +1,20 @@
-"""Compute Pods as the syncer reads them: less than the operator needs of any Pod, and the time of a verification more."""
+"""Compute Pods as the syncer reads them: less than the operator needs of any Pod, and the time of a verification more.
+
+A Pod is ours if a NodeSet of this cluster controls it, by uid. Labels do not make it one, since anybody may write them,
+and do not make it none: one that lost its labels runs on, and so do its jobs. No selector of the API server knows owners,
+so all Pods of the namespace are followed and the others are not kept.
+"""
 
 from datetime import datetime
 from typing import Final
 
 from msgspec import Struct, field
 
+from sunk.kube.client import Client, Scope
+from sunk.kube.collection import Collection, Fit
 from sunk.kube.core import ContainerStatus
 from sunk.kube.resource import Record, Resource
+from sunk.objects.members import NodeSet, owner_uid
 
 
 class Condition(Struct, frozen=True, gc=False, rename="camel"):
@@ -39,6 +47,26 @@ class ComputePod(Record, frozen=True, gc=False, rename="camel"):
 
 
 COMPUTE_PODS: Final = Resource(ComputePod, version="v1", plural="pods")
+
+
+def compute_pods(client: Client, sets: Collection[NodeSet], *, cluster: str, namespace: str) -> Collection[ComputePod]:
+    """The compute Pods of a cluster, as long as the collection of its NodeSets is followed."""
+
+    def fits(pod: ComputePod) -> Fit:
+        uid = owner_uid(pod)
+        if not uid:
+            return Fit.NO
+        held = pods.store.get(pod.key)
+        if held is not None and (held.metadata.uid, owner_uid(held)) == (pod.metadata.uid, uid):
+            return Fit.YES  # a NodeSet that is lost from view does not take its Pods along
+        found = sets.store.by("uid", uid)
+        if not found:
+            return Fit.NOT_YET
+        return Fit.YES if found[0].spec.cluster == cluster else Fit.NO
+
+    pods = Collection(client, COMPUTE_PODS, Scope(namespace=namespace), fits=fits)
+    sets.store.subscribe(lambda *_: pods.reconsider())
+    return pods
 
 
 def condition(pod: ComputePod, kind: str) -> Condition | None:

@@ -11,7 +11,6 @@ from sunk.kube.client import Scope
 from sunk.kube.collection import Collection
 from sunk.kube.core import CONFIG_MAPS
 from sunk.kube.limits import Bucket
-from sunk.model import names
 from sunk.objects.clusters import SLURMCLUSTERS
 from sunk.objects.members import NODESETS, NODESLICES
 from sunk.service.part import Build, Part, Setting
@@ -29,7 +28,7 @@ from sunk.syncer.holders import Holders
 from sunk.syncer.members import Members
 from sunk.syncer.metrics import Collected
 from sunk.syncer.orphans import Orphans
-from sunk.syncer.pods import COMPUTE_PODS
+from sunk.syncer.pods import compute_pods
 from sunk.syncer.release import Release
 from sunk.syncer.report import Reporter
 from sunk.syncer.reshape import Reshape
@@ -63,18 +62,18 @@ def lay(choice: Choice, setting: Setting, *, library: Library) -> Ground:
     """Make what all parts stand on."""
     here = choice.namespace
     client = setting.client
-    compute = f"{names.CLUSTER}={choice.cluster},{names.COMPONENT}={names.COMPUTE}"
     mirror = Mirror(library)
+    sets = Collection(client, NODESETS, Scope(namespace=here), indexes={"uid": lambda record: (record.metadata.uid,)})
     return Ground(
         namespace=here,
         cluster=choice.cluster,
         client=client,
         recorder=setting.recorder,
         may_write=setting.may_write,
-        pods=Collection(client, COMPUTE_PODS, Scope(namespace=here, labels=compute)),
+        pods=compute_pods(client, sets, cluster=choice.cluster, namespace=here),
         # Of all clusters of the namespace: one that lost its label would look like members that are gone.
         slices=Collection(client, NODESLICES, Scope(namespace=here)),
-        sets=Collection(client, NODESETS, Scope(namespace=here)),
+        sets=sets,
         clusters=Collection(client, SLURMCLUSTERS, _only(choice.cluster, here)),
         files=Collection(client, CONFIG_MAPS, _only(f"{choice.cluster}-slurm-conf", here)),
         library=library,

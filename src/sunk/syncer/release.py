@@ -112,7 +112,7 @@ class Release:
 
     async def _let_go(self, names: list[str]) -> Freed:
         here = await self._still_here(names)
-        refused = dict.fromkeys(here, "its Pod is there still, though it lacks the labels of this cluster")
+        refused = dict.fromkeys(here, "its Pod is there still, though no NodeSet of this cluster owns it")
         absent = [name for name in names if name not in here]
         if not absent:
             return Freed(refused=refused)

@@ -143,15 +143,14 @@ async def test_a_job_keeps_the_record_of_a_pod_that_was_lost(stage: Stage) -> No
     await stage.drop("f1")
 
 
-async def test_a_pod_without_our_labels_is_not_gone(stage: Stage) -> None:
+async def test_a_pod_without_an_owner_of_ours_is_not_gone(stage: Stage) -> None:
     await stage.join("g1")
     await stage.leave("g1")
-    patch = Merge({"metadata": {"labels": {names.COMPONENT: None}}})
-    await _patch_pod(stage, "g1", patch)
+    await _patch_pod(stage, "g1", Merge({"metadata": {"ownerReferences": None}}))
     status = await stage.status_when(lambda status: bool(refusal(status, "g1")))
-    assert "lacks the labels" in refusal(status, "g1")
+    assert "no NodeSet of this cluster owns it" in refusal(status, "g1")
     assert (await stage.seen("g1")).known
-    await _patch_pod(stage, "g1", Merge({"metadata": {"labels": {names.COMPONENT: names.COMPUTE}}}))
+    await _patch_pod(stage, "g1", Merge({"metadata": {"ownerReferences": [await stage.owner()]}}))
     await stage.join("g1", slurmd=False, pod=False)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 
 import pytest
+from msgspec.structs import replace
 from tests.unit.operator.node.scene import pod
 
 from sunk.kube.access import Access
@@ -49,6 +50,12 @@ def test_a_compute_pod_is_found_by_its_node_also_before_it_is_bound() -> None:
     assert by_compute(bound) == ("n",)
     meant = pod(**{NODE.partition("/")[2]: "m"})
     assert by_compute(type(meant)(metadata=meant.metadata, spec=PodSpec())) == ("m",)
+
+
+def test_a_compute_pod_that_lost_its_labels_is_one_still() -> None:
+    made = pod()
+    bare = replace(made, metadata=replace(made.metadata, labels={}))
+    assert by_compute(bare) == ("n",)
 
 
 def test_a_label_alone_makes_no_compute_pod() -> None:
