@@ -25,5 +25,5 @@ class Helm(msgspec.Struct, frozen=True):
 
     def install(self, release: str, *arguments: str, chart: Path = CHART) -> str:
         """Install, or upgrade. What is cluster-wide is taken over from whichever test had it before."""
-        shared = ("--take-ownership", "--force-conflicts")
+        shared = ("--take-ownership", "--force-conflicts", "--set", "crds.takeOver=true")
         return self("upgrade", "--install", release, str(chart), *shared, *arguments)

@@ -93,13 +93,16 @@ def apply(kubectl: Kubectl, text: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("values", [(), ("replicas=3", "namespaces={default,kube-system}", "crds.install=false")])
+@pytest.mark.parametrize(
+    "values",
+    [(), ("allNamespaces=true",), ("replicas=3", "namespaces={default,kube-system}", "crds.install=false")],
+)
 def test_the_api_server_takes_all_that_the_chart_renders(helm: Helm, values: tuple[str, ...]) -> None:
     chosen = [word for value in values for word in ("--set", value)]
     rendered = helm("template", "sunk", str(CHART), *chosen)
     said = apply(helm.kubectl, rendered)
     assert f"deployment.apps/{ACCOUNT}" in said
-    assert ("customresourcedefinition" in said) is not bool(values)
+    assert ("customresourcedefinition" in said) is ("crds.install=false" not in values)
 
 
 @pytest.mark.parametrize(
@@ -109,6 +112,7 @@ def test_the_api_server_takes_all_that_the_chart_renders(helm: Helm, values: tup
         ("replicas=-1", "/replicas"),
         ("image.pullPolicy=Sometimes", "/image/pullPolicy"),
         ("namespaces={Not_A_Name}", "/namespaces/0"),
+        ("allNamespaces=true,namespaces={a}", "allNamespaces is true and namespaces names a: set one of them"),
     ],
 )
 def test_a_wrong_value_is_refused_with_its_path(helm: Helm, value: str, said: str) -> None:
@@ -118,7 +122,7 @@ def test_a_wrong_value_is_refused_with_its_path(helm: Helm, value: str, said: st
 
 
 def test_the_operator_may_do_what_it_must_and_no_more(helm: Helm, release: str) -> None:
-    helm.install(release)
+    helm.install(release, "--set", "allNamespaces=true")
     kubectl = helm.kubectl
     wanted = {
         "nodes": ("get", "list", "watch", "patch"),
@@ -135,7 +139,7 @@ def test_the_operator_may_do_what_it_must_and_no_more(helm: Helm, release: str) 
         "configmaps": ("get", "list", "watch", "create", "patch", "delete"),
         "services": ("get", "list", "create", "patch", "delete"),
         "persistentvolumeclaims": ("get", "create", "patch"),
-        "secrets": ("get", "create"),
+        "secrets": ("create",),
         SLICES: ("get", "list", "watch", "create", "patch", "delete"),
         REVISIONS: ("get", "list", "watch", "create", "patch", "delete"),
         "events.events.k8s.io": ("create", "patch"),
@@ -167,7 +171,8 @@ def test_the_account_is_enough_to_follow_everything_and_to_lead(
     config = yaml.safe_load(kubectl.kubeconfig.read_text())
     config["users"][0]["user"] = {"token": kubectl("create", "token", ACCOUNT).strip()}
     (tmp_path / "kubeconfig").write_text(yaml.safe_dump(config))
-    options = ("--kubeconfig", str(tmp_path / "kubeconfig"), "--lease-namespace", kubectl.namespace)
+    own = kubectl.namespace
+    options = ("--kubeconfig", str(tmp_path / "kubeconfig"), "--lease-namespace", own, "--namespaces", own)
     program = str(Path(sys.executable).with_name("sunk"))
     with subprocess.Popen([program, "operator", *options, "--port", str(unused_tcp_port)]) as process:
         try:
@@ -202,9 +207,16 @@ def said_by(port: int) -> str:
         return ""
 
 
-def test_with_namespaces_named_it_may_write_only_there(helm: Helm, release: str) -> None:
+@pytest.mark.parametrize("named", [True, False])
+def test_it_may_write_only_where_it_looks_which_is_its_own_namespace_by_default(
+    helm: Helm, release: str, *, named: bool
+) -> None:
     kubectl, own = helm.kubectl, helm.kubectl.namespace
-    helm.install(release, "--set", f"namespaces={{{own}}}", "--set", "priorityClass.create=false")
+    where = ("--set", f"namespaces={{{own}}}") if named else ()
+    helm.install(release, *where, "--set", "priorityClass.create=false")
+    told = ("get", "deployment", ACCOUNT, "-o")
+    path = "jsonpath={.spec.template.spec.containers[0].env[?(@.name=='SUNK_NAMESPACES')].value}"
+    assert kubectl(*told, path) == own
     writes = {Ask(verb, what, namespace=own) for what in ("pods", SLICES, REVISIONS) for verb in ("create", "delete")}
     # Pods of others take room on a Node too, and Events about Nodes live in `default`.
     everywhere = {
@@ -214,6 +226,8 @@ def test_with_namespaces_named_it_may_write_only_there(helm: Helm, release: str)
     }
     assert allowed(kubectl, writes | everywhere) == writes | everywhere
     elsewhere = {replace(ask, namespace="kube-system") for ask in writes} | {Ask("list", SETS), Ask("list", SLICES)}
+    elsewhere |= {Ask(verb, "secrets", namespace="kube-system") for verb in VERBS}
+    elsewhere |= {Ask(verb, "secrets", namespace=own) for verb in VERBS if verb != "create"}
     assert allowed(kubectl, elsewhere) == set()
 
 
@@ -285,3 +299,20 @@ def test_the_operator_runs_from_an_image_by_tag_or_digest(helm: Helm, values: di
     made = yaml.safe_load_all(helm("template", "sunk", str(CHART), *words))
     (deployment,) = [one for one in made if one and one["kind"] == "Deployment"]
     assert deployment["spec"]["template"]["spec"]["containers"][0]["image"] == expected
+
+
+def test_definitions_of_another_release_are_met_with_what_to_do(helm: Helm, release: str) -> None:
+    helm.install(release)
+    own, other = helm.kubectl.namespace, f"{release}-other"
+    quiet = ("--set", "priorityClass.create=false")
+    refused = helm.attempt("install", other, str(CHART), *quiet)
+    assert refused.returncode != 0
+    for words in (f"belongs to the release {release} in namespace {own}", "crds.install=false", "crds.takeOver=true"):
+        assert words in refused.stderr
+    helm("uninstall", release)
+    assert "crds.takeOver=true" in helm.attempt("install", other, str(CHART), *quiet).stderr, "they were left behind"
+    try:
+        helm("install", other, str(CHART), *quiet, "--take-ownership", "--set", "crds.takeOver=true")
+        helm("upgrade", other, str(CHART), *quiet)
+    finally:
+        helm("uninstall", other, "--ignore-not-found")

@@ -8,6 +8,15 @@ sunk-controller-manager
 sunk-controller-manager-{{ .Release.Namespace }}
 {{- end }}
 
+{{- /* The namespaces that are looked after, by commas; empty for all of them. */ -}}
+{{- define "sunk.namespaces" -}}
+{{- if and .Values.allNamespaces .Values.namespaces -}}
+{{- fail (printf "allNamespaces is true and namespaces names %s: set one of them" (join ", " .Values.namespaces)) -}}
+{{- else if not .Values.allNamespaces -}}
+{{- join "," (default (list .Release.Namespace) .Values.namespaces) -}}
+{{- end -}}
+{{- end }}
+
 {{- define "sunk.selector" -}}
 app.kubernetes.io/name: sunk
 app.kubernetes.io/component: controller-manager
@@ -30,7 +39,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- end }}
 
-{{- /* What is granted where our objects and the Pods of their nodes are: in named namespaces, or everywhere. */ -}}
+{{- /* What is granted where our objects and the Pods of their nodes are: in our namespaces, or everywhere.
+
+No `escalate` and no `bind`: it grants others nothing that it does not have itself. */ -}}
 {{- define "sunk.rules" -}}
 - apiGroups: [sunk.coreweave.com]
   resources: [slurmclusters]
@@ -82,10 +93,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
   verbs: [get, create, patch]
-# Keys and passwords are made once. What is in them is never changed, nor deleted.
+# Keys and passwords are made once, and neither read, changed nor deleted: those of others are none of our business.
 - apiGroups: [""]
   resources: [secrets]
-  verbs: [get, create]
+  verbs: [create]
 - apiGroups: [sunk.coreweave.com]
   resources: [nodeslices]
   verbs: [get, list, watch, create, patch, delete]

@@ -44,6 +44,8 @@ class Crds(Struct, frozen=True, gc=False, rename="camel"):
 
     install: bool = True
     """Off for a second operator on one Kubernetes: the first release owns them."""
+    take_over: bool = False
+    """Take them over from a release that is gone, together with Helm's --take-ownership."""
 
 
 class ServiceAccount(Struct, frozen=True, gc=False, rename="camel"):
@@ -102,7 +104,11 @@ class OperatorValues(Struct, frozen=True, gc=False, rename="camel"):
     replicas: Annotated[int, Meta(ge=0, le=10)] = 1
     """How many copies. One leads; the others stand by with everything read, and take over within seconds."""
     namespaces: Annotated[tuple[DnsLabel, ...], UNIQUE] = ()
-    """Where NodeSets are looked for; everywhere if empty. They must exist: rights are granted in each of them."""
+    """Where SlurmClusters and NodeSets are looked for; in the release's own namespace if empty. They must exist: rights are
+    granted in each of them, and in no other."""
+    all_namespaces: bool = False
+    """Look for them everywhere instead. The operator's token is then as good as an administrator's: who may make Pods in
+    every namespace may become anybody."""
     workers: Annotated[int, Meta(ge=1, le=256)] = 8
     """How many objects each controller works on at once."""
     cordon_reason_annotation: AnnotationKey = CORDON_REASON
