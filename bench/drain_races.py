@@ -73,9 +73,9 @@ async def races(stage: Stage, count: int, *, on: bool, within: float) -> int:
 async def measured(stage: Stage, count: int, *, on: bool) -> list[Figure]:
     within = 2 * await undisturbed(stage, on=on)
     lost = await races(stage, count, on=on, within=within)
-    what = "cordon" if on else "uncordon"
+    what = "a cordon" if on else "an uncordon"
     return [
-        Figure(f"drains by a person lost in {count} races with a {what}", lost, "lost", goal=0),
+        Figure(f"drains by a person lost in {count} races with {what}", lost, "lost", goal=0),
         Figure("the same, spread over", within * 1e3, "ms"),
     ]
 
