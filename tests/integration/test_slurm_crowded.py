@@ -9,5 +9,5 @@ pytestmark = pytest.mark.full
 
 
 def test_the_texts_of_ten_thousand_jobs_do_not_fill_the_memory() -> None:
-    with slurms.cluster(nodes=("n1",)) as it:
+    with slurms.cluster(nodes=("n1",), config={"MaxJobCount": 20_000}) as it:
         assert {each.outcome for each in pytest_inside(it, "tests/slurm/crowded")} == {"passed"}
