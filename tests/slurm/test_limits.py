@@ -40,7 +40,7 @@ async def test_the_longest_texts_of_nodes_come_back_whole(library: Library, orde
 async def test_slurm_itself_would_take_any_length_and_we_keep_the_beginning(library: Library, orders: Orders) -> None:
     library.wire.update_nodes(Change(names="n1", comment="ü" * MIB))
     found = (await node(library, "n1")).comment
-    assert found == "ü" * ((NODE_TEXT - 3) // 2) + "…"
+    assert found == "ü" * ((NODE_TEXT - 3) // 2) + "..."
     assert bounds.is_long(found)
     await orders.set_comment(["n1"], comment="")
 
@@ -63,7 +63,7 @@ async def test_what_users_write_into_jobs_is_cut_where_nothing_is_decided_upon_i
     long = "ü" * (bounds.JOB_TEXT // 2)
     given = await jobs.allocate(held(name=long, comment=long, extra=long, wanted_nodes=",".join(["n1"] * 1000)))
     found = await job(library, given.job)
-    assert found.name == found.comment == "ü" * ((SHORT - 3) // 2) + "…"
+    assert found.name == found.comment == "ü" * ((SHORT - 3) // 2) + "..."
     assert found.extra == long
     assert len(found.wanted_nodes.encode()) <= SHORT
     await jobs.cancel(given.job)
@@ -87,7 +87,7 @@ async def test_an_extra_that_users_filled_is_left_alone_and_keeps_no_other_node_
     library.wire.update_nodes(Change(names="n1", extra=theirs))
     outcome = await orders.merge_extra({"n1": {"sunk": 1}, "n2": {"sunk": 1}})
     assert (outcome.done, outcome.refused) == (("n2",), ("n1",))
-    assert theirs.startswith((await node(library, "n1")).extra.removesuffix("…"))
+    assert theirs.startswith((await node(library, "n1")).extra.removesuffix("..."))
     library.wire.update_nodes(Change(names="n[1-2]", extra="{}"))
 
 

@@ -3,7 +3,7 @@
 The records arrive as arrays, packed in C; `binding.shapes` says which C value each field is. `None` is what Slurm
 writes as NO_VAL or INFINITE: no number was set, or there is no limit. A text that is not set is empty.
 
-Texts that users write and that nothing is decided upon are cut in C (`binding.shapes.CUT`) and then end in «…».
+Texts that users write and that nothing is decided upon are cut in C (`binding.shapes.CUT`) and then end in `...`.
 """
 
 from typing import Generic, TypeVar

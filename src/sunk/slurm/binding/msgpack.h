@@ -158,12 +158,13 @@ static void put_text(sunk_buffer *b, const char *text)
 	put_part(b, text ? text : "", text ? strlen(text) : 0);
 }
 
-/* A text that anybody may write, however long: what is beyond `most` bytes is left out, and an ellipsis says so. The
- * mirror holds every row for as long as it is there, and ten thousand jobs of one user must not fill its memory.
+/* A text that anybody may write, however long: what is beyond `most` bytes is left out, and three dots say so. The
+ * mirror holds every row for as long as it is there, and ten thousand jobs of one user must not fill its memory. (An
+ * ellipsis would be one character, and make Python hold all of the text in two bytes for each.)
  */
 static void put_cut(sunk_buffer *b, const char *text, size_t most)
 {
-	static const char mark[] = "\xe2\x80\xa6";
+	static const char mark[] = "...";
 	size_t length = text ? strnlen(text, most + 1) : 0;
 	if (length <= most) {
 		put_part(b, text ? text : "", length);
