@@ -8,6 +8,7 @@ import pytest
 import yaml
 from msgspec import Struct, json
 from tests.conftest import Kubectl
+from tests.e2e.test_plain_slurm import AS_USER
 from tests.helm import Helm
 from tests.waiting import eventually
 
@@ -123,7 +124,7 @@ def test_nodes_labelled_in_become_slurm_nodes_and_a_job_runs_over_all(fleet: Fle
 
     fleet.kubectl("scale", "nodeset", fleet.name, "--replicas=3")
     eventually(lambda: fleet.idle() == fleet.expected(0, 1, 2))
-    said = fleet.slurm("srun", "-N3", "--gres=gpu:h100:8", "hostname").split()
+    said = fleet.slurm(*AS_USER, "srun", "-N3", "--gres=gpu:h100:8", "hostname").split()
     assert sorted(said) == fleet.expected(0, 1, 2)
     eventually(lambda: fleet.status("numberReady") == "3")
     assert fleet.members() == fleet.expected(0, 1, 2)

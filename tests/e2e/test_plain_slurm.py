@@ -10,6 +10,8 @@ from tests.waiting import eventually
 from sunk.local.cluster import Cluster
 
 MANIFEST = Path(__file__).parent / "slurm.yaml"
+AS_USER = ("setpriv", "--reuid=games", "--regid=games", "--clear-groups")
+"""One that the image knows, so that slurmctld and every node do."""
 
 
 class Slurm:
@@ -37,10 +39,10 @@ def slurm(kubectl: Kubectl) -> Slurm:
 
 
 def test_a_job_runs_on_three_nodes_and_lives_through_the_death_of_slurmctld(slurm: Slurm, cluster: Cluster) -> None:
-    said = slurm("srun", "-N3", "--gres=gpu:h100:8", "sh", "-c", "echo $SLURMD_NODENAME").split()
+    said = slurm(*AS_USER, "srun", "-N3", "--gres=gpu:h100:8", "sh", "-c", "echo $SLURMD_NODENAME").split()
     assert sorted(said) == list(cluster.spec.node_names)
 
-    slurm("sbatch", "--wrap", "sleep 20", "-N3", "--output=/dev/null")
+    slurm(*AS_USER, "sbatch", "--wrap", "sleep 20", "-N3", "--output=/dev/null")
     eventually(lambda: slurm("squeue", "--noheader", "-o", "%t").strip() == "R")
     slurm.kubectl("delete", "pod", "slurm-controller-0")
     slurm.kubectl("rollout", "status", "statefulset/slurm-controller", "--timeout=90s")
