@@ -94,7 +94,6 @@ def slurm_trials(cluster: Cluster, files: Mapping[str, str], wanted: str) -> lis
 def _slurm_trial(cluster: Cluster, candidate: Object, runs: Object, nodes: TriedNodes, *, controller: bool) -> Trial:
     variables = {
         "CANDIDATE": NEW,
-        "ETC": ETC,
         "IMAGE": runs["image"],
         "CONTROLLER": "yes" if controller else "no",
         "NODES": nodes.lines,

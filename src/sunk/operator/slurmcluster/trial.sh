@@ -3,7 +3,6 @@
 # is the Pod's last word, with exit code 1. It runs in the image of slurmctld and in those of compute nodes.
 #
 #   CANDIDATE    folder with the new files
-#   ETC          folder with slurm.key
 #   IMAGE        what this image is called
 #   CONTROLLER   yes: the answer of slurmctld counts. Else it is only here for slurmd to register with.
 #   NODES        one line for each slurmd to try: name of the node, a blank, its Gres
@@ -56,12 +55,13 @@ loud() { # KEY: a daemon that says nothing cannot be heard
 }
 
 prepare() {
-    cp -L "$CANDIDATE"/* "$folder"/ && cp -L "$ETC/slurm.key" "$folder"/ && chmod 600 "$folder/slurm.key" || exit 2
+    cp -L "$CANDIDATE"/* "$folder"/ || exit 2
     # Programs that slurmctld runs when it starts would do here what they do there.
     without "$folder/slurm.conf" "StateSaveLocation|SlurmctldHost|SlurmctldPidFile|AccountingStorage[a-z]*|SlurmUser|Slurmctld(Sched)?LogFile|SlurmSchedLogFile|SlurmctldPrimary(On|Off)Prog"
     loud SlurmctldDebug
     loud SlurmdDebug
-    # Nobody is to trust what is signed here, so that a key of its own will do.
+    # Nobody is to trust what is signed here, so that keys of its own will do.
+    head -c 64 /dev/urandom > "$folder/slurm.key"
     head -c 32 /dev/urandom > "$folder/jwt_hs256.key"
     sed -i -E "s#jwt_key=[^,[:space:]]*#jwt_key=$folder/jwt_hs256.key#I" "$folder/slurm.conf"
     printf '%s\n' "StateSaveLocation=$folder/state" "SlurmctldHost=$(hostname -s)(127.0.0.1)" \
