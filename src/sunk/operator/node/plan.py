@@ -175,7 +175,7 @@ def _annotations(
     wait = None
     if reason is not None and drain.reason == names.FROM_SLURM:
         kept_here[member.cluster] = reason
-    elif before is not None and before != here.get(names.DRAIN):
+    elif before is not None and (before == reason or before != here.get(names.DRAIN)):
         left = _left(member.pod, drain, now=now)
         if left is None or left > timedelta(0):  # it may be about to be put on again
             kept_here[member.cluster] = before
