@@ -3,6 +3,7 @@
 Membership has an object of its own, so that a Pod that restarts is no removal, and a removal is no death of a Pod.
 """
 
+from datetime import datetime
 from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
@@ -27,6 +28,8 @@ class Entry(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
     """`parked` has no Pod for now (power saving); `leaving` is on its way out and must get no new jobs."""
     reason: Annotated[str, Meta(max_length=1024)] = ""
     """Why it is leaving."""
+    absent_since: datetime | None = None
+    """Since when its Node is missing: an absence of a minute ends the membership, whoever leads meanwhile."""
 
 
 class NodeSliceSpec(Struct, frozen=True, gc=False, rename="camel"):

@@ -2,8 +2,9 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import chain
 from typing import Final
@@ -77,7 +78,13 @@ class _Memory:
 
 class Census:
     def __init__(
-        self, *, sets: Scoped[NodeSet], slices: Scoped[NodeSlice], nodes: Collection[Node], pods: Collection[Pod]
+        self,
+        *,
+        sets: Scoped[NodeSet],
+        slices: Scoped[NodeSlice],
+        nodes: Collection[Node],
+        pods: Collection[Pod],
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._sets = sets
         self._slices = slices
@@ -85,7 +92,7 @@ class Census:
         self._pods = pods
         self._memories: dict[str, _Memory] = {}
         self._promises: set[tuple[str, str, str]] = set()
-        self._absences = Absences(nodes.store)
+        self._absences = Absences(nodes.store, now=now)
         shards = [one.store for one in slices.collections]
         self._register = Register(nodes=nodes.store, pods=pods.store, slices=shards)
         nodes.store.subscribe(self._node_changed)
@@ -94,7 +101,6 @@ class Census:
     def forget(self, uid: str) -> None:
         """Forget a NodeSet that is no more."""
         self._memories.pop(uid, None)
-        self._absences.forget(uid)
 
     def _node_changed(self, key: Key, _: Node | None, after: Node | None) -> None:
         for memory in self._memories.values():
@@ -148,7 +154,8 @@ class Census:
         strangers = self._strangers(uid, memory)
         unread = [page.entries for page in pages if page.group is None]
         # A page that needs not be read again misses no Node: who does is never kept.
-        left = self._absences.note(uid, {entry.node for entry in chain(*unread, strangers)} - self._register.nodes)
+        nodes = self._register.nodes
+        left = self._absences.left(entry for entry in chain(*unread, strangers) if entry.node not in nodes)
         reader = Reader(
             owner,
             memory.fitting,

@@ -92,6 +92,10 @@ class Group(tuple[Member, ...]):  # noqa: SLOT001 - what it knows has to stand s
         return tuple(one for one in self if not one.claimed)
 
     @cached_property
+    def undated(self) -> tuple[Member, ...]:
+        return tuple(one for one in self if not one.dated)
+
+    @cached_property
     def restless(self) -> tuple[Member, ...]:
         """Those whose Pods have to be seen to, whatever the template is."""
         return tuple(one for one in self if not (one.calm and one.described))
@@ -144,6 +148,11 @@ class Company(tuple[Member, ...]):  # noqa: SLOT001 - as above
     @cached_property
     def unclaimed(self) -> tuple[Member, ...]:
         return self._all(lambda group: group.unclaimed)
+
+    @cached_property
+    def undated(self) -> tuple[Member, ...]:
+        """Those whose entries say otherwise than is so about whether their Nodes are missing."""
+        return self._all(lambda group: group.undated)
 
     @cached_property
     def restless(self) -> tuple[Member, ...]:

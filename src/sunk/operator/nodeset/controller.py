@@ -51,7 +51,7 @@ def nodesets(setting: Setting, *, cordon_reason: str = names.CORDON_REASON) -> P
     nodes, pods, sets = shared.nodes, shared.pods, shared.sets
     slices = Scoped(setting, NODESLICES, indexes={"owner": by_owner, "node": by_member})
     revisions = Scoped(setting, REVISIONS, labels=_OURS, indexes={"owner": by_owner})
-    census = Census(sets=sets, slices=slices, nodes=nodes, pods=pods)
+    census = Census(sets=sets, slices=slices, nodes=nodes, pods=pods, now=setting.client.clock.now)
 
     def moment() -> Moment:
         now = setting.client.clock.now()

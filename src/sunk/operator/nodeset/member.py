@@ -24,6 +24,8 @@ class Member(Struct, frozen=True, dict=True):
     """Its Node carries the claim of the set, as far as that can be."""
     features: str | None = None
     """The Slurm features that its Pod shall carry; none if nobody knows, since its Node is not there."""
+    absent: bool = False
+    """Its Node is missing."""
 
     @cached_property
     def leaving(self) -> bool:
@@ -32,6 +34,11 @@ class Member(Struct, frozen=True, dict=True):
     @cached_property
     def staying(self) -> bool:
         return self.entry.state == "joined"
+
+    @cached_property
+    def dated(self) -> bool:
+        """Its entry says since when its Node is missing, if and only if it is."""
+        return self.absent is (self.entry.absent_since is not None)
 
     @cached_property
     def alive(self) -> bool:

@@ -10,6 +10,7 @@ mistake: a label removed from all, a view that is not whole. Nobody leaves then 
 """
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import Final
 
 from msgspec import Struct
@@ -32,7 +33,7 @@ class Candidate(Struct, frozen=True, gc=False):
 
 
 class Wish(Struct, frozen=True):
-    """What is asked of a set; `accepted` is how great a loss of members a person has agreed to."""
+    """What is asked of a set, and when; `accepted` is how great a loss of members a person has agreed to."""
 
     replicas: int | None = None
     deleted: bool = False
@@ -40,6 +41,7 @@ class Wish(Struct, frozen=True):
     changed: bool = False
     """The spec is not the one that was acted upon last."""
     accepted: int = 0
+    now: datetime | None = None
 
 
 class Roster(Struct, frozen=True):
@@ -59,6 +61,7 @@ def roster(members: Iterable[Member], candidates: Sequence[Candidate], wish: Wis
     gone = [member for member in everyone.leaving if _is_gone(member, wish)]
     dropped = tuple(member.entry for member in gone)
     present = everyone.changed(dict.fromkeys(_names(gone)))
+    present = present.changed({one.entry.name: _dated(one, wish.now) for one in present.undated})
     fitting = len(present) - len(present.unfit) + len(candidates)
     if wish.deleted:
         present = _left(present, present, "the NodeSet is deleted")
@@ -81,6 +84,11 @@ def _is_gone(member: Member, wish: Wish) -> bool:
 def _left(present: Company, some: Iterable[Member], reason: str = "") -> Company:
     """Let some leave who do not yet; without a reason, for what makes each of them unfit."""
     return present.changed({one.entry.name: _leave(one, reason or one.unfit) for one in some if not one.leaving})
+
+
+def _dated(member: Member, now: datetime | None) -> Member:
+    """Write down since when its Node is missing, or that it is there again."""
+    return replace(member, entry=replace(member.entry, absent_since=now if member.absent else None))
 
 
 def _leave(member: Member, reason: str) -> Member:

@@ -1,5 +1,6 @@
 """What is to be done about a NodeSet, decided on one survey and nothing else."""
 
+from datetime import datetime
 from typing import Final
 
 from msgspec import Struct
@@ -30,7 +31,7 @@ def plan(  # noqa: PLR0913 - one for each thing that a decision depends on
     owner: NodeSet, survey: Survey, *, revision: str, usable: bool, lot: int, moment: Moment
 ) -> Plan:
     """Decide. While no Pod can be made from the template (not `usable`), none is, and none is given up for another."""
-    wish = wish_of(owner)
+    wish = wish_of(owner, now=moment.now)
     found = roster(survey.members, survey.candidates if usable else (), wish)
     old = (
         outdated(found.members, wanted=revision, strategy=owner.spec.update_strategy, desired=max(found.desired, 1))
@@ -48,7 +49,7 @@ def plan(  # noqa: PLR0913 - one for each thing that a decision depends on
     return Plan(found, pods=pods, joins=joins, strays=strays, finished=finished)
 
 
-def wish_of(owner: NodeSet) -> Wish:
+def wish_of(owner: NodeSet, *, now: datetime | None = None) -> Wish:
     marks = owner.metadata.annotations
     accepted = marks.get(names.ACCEPT_LOSS, "")
     return Wish(
@@ -57,4 +58,5 @@ def wish_of(owner: NodeSet) -> Wish:
         forced=marks.get(names.FORCE_DELETION) == "true",
         changed=owner.metadata.generation != owner.status.observed_generation,
         accepted=int(accepted) if accepted.isdecimal() and len(accepted) <= _LONGEST_NUMBER else 0,
+        now=None if now is None else now.replace(microsecond=0),
     )

@@ -57,7 +57,7 @@ class Reader:
                 return member
         claimed = node is None or self._is_claimed(node, entry.name)
         traits = None if node is None else self._fitting.features(node)
-        member = Member(entry, pod, self._why(entry, node), free, claimed, traits)
+        member = Member(entry, pod, self._why(entry, node), free, claimed, traits, absent=node is None)
         # What is not in these records cannot be remembered with them: the time, and whether another set exists.
         if node is not None and claim_of(node) in {"", self._fitting.uid}:
             known[entry.name] = Known(node, member)

@@ -1,53 +1,65 @@
-"""For how long Nodes have been missing."""
+"""For how long Nodes have been missing: by what their entries say, whoever leads."""
 
 import asyncio
+from datetime import timedelta
 
 import pytest
 from msgspec.structs import replace
-from tests.unit.operator.nodeset.cast import node
+from tests.unit.operator.nodeset.cast import BEGIN, NOW, bare, entry, member, node
 
 from sunk.kube.core import Node
 from sunk.kube.resource import Metadata
 from sunk.kube.store import Store
 from sunk.kube.view import Changed, Deleted
+from sunk.model.nodeslice import Entry
 from sunk.operator.nodeset.absence import GRACE, Absences
+from sunk.operator.nodeset.membership import Wish, roster
 
 pytestmark = pytest.mark.looptime
 
 
+def gone(seconds: float) -> Entry:
+    return replace(entry("gpu-0", at="a"), absent_since=BEGIN - timedelta(seconds=seconds))
+
+
+def absences(store: Store[Node] | None = None) -> Absences:
+    loop, began = asyncio.get_running_loop(), asyncio.get_running_loop().time()
+    return Absences(
+        Store[Node]("nodes") if store is None else store, now=lambda: BEGIN + timedelta(seconds=loop.time() - began)
+    )
+
+
 async def test_a_node_has_some_time_from_when_it_was_first_missed() -> None:
-    absences = Absences(Store[Node]("nodes"))
-    assert absences.note("set", ["a"]) == {"a": GRACE}
+    found = absences()
+    assert found.left([entry("gpu-0", at="a")]) == {"a": GRACE}
+    assert found.left([gone(0)]) == {"a": GRACE}
     await asyncio.sleep(10)
-    assert absences.note("set", ["a", "b"]) == {"a": GRACE - 10, "b": GRACE}
-    await asyncio.sleep(GRACE)
-    assert absences.note("set", ["a", "b"]) == {"a": -10, "b": 0}
+    assert found.left([gone(0)]) == {"a": GRACE - 10}
 
 
-async def test_one_that_was_there_at_the_last_look_begins_anew() -> None:
-    absences = Absences(Store[Node]("nodes"))
-    absences.note("set", ["a"])
-    await asyncio.sleep(50)
-    assert absences.note("set", []) == {}
-    assert absences.note("set", ["a"]) == {"a": GRACE}
+async def test_a_new_leader_goes_on_where_the_one_before_has_begun_to_count() -> None:
+    assert absences().left([gone(50)]) == {"a": GRACE - 50}
+    assert absences().left([gone(70)]) == {"a": -10}
 
 
-async def test_one_that_came_and_went_while_nobody_looked_begins_anew() -> None:
-    """As after a time in which another process led."""
+async def test_a_date_that_is_ahead_of_us_is_no_credit() -> None:
+    assert absences().left([gone(-3600)]) == {"a": GRACE}
+
+
+async def test_one_that_came_and_went_while_nobody_led_begins_anew() -> None:
     store = Store[Node]("nodes")
-    absences = Absences(store)
-    absences.note("set", ["a"])
-    await asyncio.sleep(1000)
+    found = absences(store)
     there = replace(node("a"), metadata=Metadata(name="a", resource_version="1"))
     store.take(Changed(there), version="")
     store.take(Deleted(there), version="")
-    assert absences.note("set", ["a"]) == {"a": GRACE}
-
-
-async def test_sets_count_for_themselves_and_are_forgotten() -> None:
-    absences = Absences(Store[Node]("nodes"))
-    absences.note("one", ["a"])
     await asyncio.sleep(10)
-    assert absences.note("other", ["a"]) == {"a": GRACE}
-    absences.forget("one")
-    assert absences.note("one", ["a"]) == {"a": GRACE}
+    assert found.left([gone(1000)]) == {"a": GRACE - 10}
+
+
+async def test_entries_are_dated_when_their_node_is_missed_and_cleared_when_it_is_back() -> None:
+    missed, back = replace(bare("a"), absent=True), member("b")
+    back = replace(back, entry=replace(back.entry, absent_since=BEGIN))
+    calm = member("c")
+    found = roster([missed, back, calm], (), Wish(now=NOW.now)).members
+    assert [one.entry.absent_since for one in found] == [NOW.now, None, None]
+    assert roster(found, (), Wish(now=NOW.now + timedelta(seconds=5))).members is found, "it is written once"
