@@ -238,6 +238,7 @@ def test_states_are_those_of_the_header() -> None:
         assert getattr(lib, name, flag.value) == flag.value, name
     assert [getattr(lib, f"NODE_STATE_{base.name}") for base in NodeBase] == [*NodeBase]
     names = {"COMPLETED": "COMPLETE", "OUT_OF_MEMORY": "OOM"}
-    assert [getattr(lib, f"JOB_{names.get(base.name, base.name)}") for base in JobBase] == [*JobBase]
+    bases = [base for base in JobBase if base is not JobBase.UNKNOWN]  # ours, for what a newer release may say
+    assert [getattr(lib, f"JOB_{names.get(base.name, base.name)}") for base in bases] == bases
     for job_flag in (JobFlag.COMPLETING, JobFlag.CONFIGURING, JobFlag.REQUEUE_HOLD, JobFlag.SIGNALING):
         assert getattr(lib, f"JOB_{job_flag.name}") == job_flag.value

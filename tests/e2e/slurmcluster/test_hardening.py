@@ -60,11 +60,12 @@ def done(kubectl: Kubectl, name: str, script: str, **security: int) -> str:
     return kubectl("logs", pod)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def homes(operator: Helm) -> None:
-    """A claim with homes of people, there before the cluster is."""
+@pytest.fixture(scope="module")
+def operator(operator: Helm) -> Helm:
+    """With a claim that has homes of people, there before the cluster is."""
     claim(operator.kubectl, "homes")
     done(operator.kubectl, "homes", FILES)
+    return operator
 
 
 @pytest.fixture(autouse=True)

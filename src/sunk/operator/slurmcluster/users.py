@@ -22,6 +22,7 @@ LEAST: Final = 500
 """libnss-extrausers overlooks smaller numbers, so that nobody becomes root by it."""
 _NAME: Final = re.compile(r"[a-z_][a-z0-9_.-]{0,31}")
 _FIELDS: Final = {"passwd": 7, "group": 4}
+_DIGITS: Final = 10
 _LOCKED: Final = frozenset({"x", "*", "!", ""})
 
 
@@ -61,6 +62,11 @@ def _checked(kind: str, text: str) -> Iterator[list[str]]:
         if fields[1] not in _LOCKED:
             raise Refusal(f"users.{kind}: {fields[0]} has a password, and everybody can read a ConfigMap. Write *.")
         numbers = fields[2:4] if kind == "passwd" else fields[2:3]
-        if not all(one.isascii() and one.isdigit() and LEAST <= int(one) < 1 << 32 for one in numbers):
+        if not all(map(_is_number, numbers)):
             raise Refusal(f"users.{kind}: the numbers of {fields[0]} are {' and '.join(numbers)}. Use {LEAST} or more.")
         yield fields
+
+
+def _is_number(text: str) -> bool:
+    # Python reads no number of thousands of digits.
+    return text.isascii() and text.isdigit() and len(text) <= _DIGITS and LEAST <= int(text) < 1 << 32
