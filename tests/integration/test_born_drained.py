@@ -16,7 +16,7 @@ from sunk.model import drains
 ANSWERS = ("NOT_RESPONDING",)
 
 
-@pytest.fixture(scope="module", params=["24.11", "26.05"])
+@pytest.fixture(scope="module", params=["24.11", pytest.param("26.05", marks=pytest.mark.full)])
 def slurm(request: pytest.FixtureRequest) -> Iterator[Slurm]:
     with slurms.cluster(version=request.param) as made:
         yield made

@@ -45,6 +45,8 @@ def held(slurm: Slurm) -> KeySet:
 def works(slurm: Slurm) -> None:
     """Everybody believes everybody: clients, slurmctld, both nodes, steps, slurmdbd."""
     eventually(lambda: all("IDLE" in one or "MIXED" in one for one in slurm.states().values()), seconds=60)
+    # A reconfigure starts sackd again too, and for that moment nobody signs.
+    eventually(lambda: slurm.attempt("srun", "-N2", "hostname", uid=1001).code == 0, seconds=60)
     assert sorted(slurm.run("srun", "-N2", "hostname", uid=1001).split()) == list(NODES)
     assert "lab" in slurm.run("sacctmgr", "-n", "-P", "show", "account", "format=account", uid=1001)
     number = slurm.run("sbatch", "--parsable", "--chdir=/tmp", "--output=/dev/null", "--wrap=srun true", uid=1001)

@@ -277,7 +277,7 @@ def _nothing_is_left(name: str) -> bool:
 def test_a_daemon_that_does_not_start_is_told_with_its_last_words() -> None:
     with (
         pytest.raises(Refusal, match=r"(?s)controller ended by itself.*Last words of controller.*nonesuch"),
-        slurms.cluster(config={"AuthType": "auth/nonesuch"}),
+        slurms.cluster(config={"PriorityType": "priority/nonesuch"}),
     ):
         pass
 

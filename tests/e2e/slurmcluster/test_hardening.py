@@ -21,14 +21,14 @@ VALUES = {
     "accounting": {"enforce": ""},
     "login": {"sharedMemory": "96Mi"},
 }
-ALICE = "1001"
+ALICE = "alice"
 FILES = """
 mkdir -p /home/alice/.ssh /home/lab && echo key > /home/alice/.ssh/id && echo all > /home/lab/notes
 chmod 600 /home/alice/.ssh/id && chmod 700 /home/alice /home/alice/.ssh && chmod 640 /home/lab/notes
-chown -R 1001:1001 /home/alice && chown -R 1002:2000 /home/lab && chmod 2770 /home/lab
+chown -R 2001:2001 /home/alice && chown -R 1002:2000 /home/lab && chmod 2770 /home/lab
 """
 LISTED = "find /home -mindepth 1 -printf '%P %U:%G %m\\n' | sort"
-AS_THEY_WERE = ["alice 1001:1001 700", "alice/.ssh 1001:1001 700", "alice/.ssh/id 1001:1001 600"]
+AS_THEY_WERE = ["alice 2001:2001 700", "alice/.ssh 2001:2001 700", "alice/.ssh/id 2001:2001 600"]
 AS_THEY_WERE += ["lab 1002:2000 2770", "lab/notes 1002:2000 640"]
 
 
@@ -86,14 +86,15 @@ def node_pod(slurm: Release) -> str:
 def test_files_on_claims_of_people_keep_their_owners_and_modes(slurm: Release) -> None:
     eventually(lambda: bool(slurm.idle()))
     assert slurm("sh", "-c", LISTED).splitlines() == AS_THEY_WERE
-    assert slurm("srun", "sh", "-c", LISTED).splitlines() == AS_THEY_WERE
+    node = inside(slurm, node_pod(slurm), "slurmd", "sh", "-c", LISTED)
+    assert node.splitlines() == AS_THEY_WERE
     assert slurm("cat", "/home/alice/.ssh/id", user=ALICE) == "key\n"
 
     # Or this would show nothing: a Pod with an fsGroup does change them, here as elsewhere.
     claim(slurm.kubectl, "others")
     done(slurm.kubectl, "others", FILES)
     changed = done(slurm.kubectl, "others", LISTED, fsGroup=64030).splitlines()
-    assert "alice/.ssh/id 1001:64030 660" in changed
+    assert "alice/.ssh/id 2001:64030 660" in changed
 
 
 def test_each_key_is_readable_for_its_daemon_alone(slurm: Release) -> None:
@@ -112,7 +113,7 @@ def test_jobs_of_people_run_under_the_usual_filter_of_system_calls(slurm: Releas
     filtered = ("sh", "-c", "grep Seccomp: /proc/self/status")
     assert slurm(*filtered).split() == ["Seccomp:", "2"]
     assert slurm("srun", *filtered, user=ALICE).split() == ["Seccomp:", "2"]
-    assert slurm("srun", "id", "-u", user=ALICE) == f"{ALICE}\n"
+    assert slurm("srun", "id", "-u", user=ALICE) == "2001\n"
     slurm.ends(slurm.submit("srun true", user=ALICE))
     terminal = slurm("script", "-qec", "srun --pty tty", "/dev/null", user=ALICE)
     assert "/dev/pts/" in terminal

@@ -120,8 +120,12 @@ def config(box: Box) -> dict[str, str]:
 
 
 def ready(box: Box, *, controller: Box) -> None:
-    words = ("sinfo", "--noheader", "--format=%T")
-    wait_for(lambda: "idle" in slurm(controller, *words).split(), what=f"an idle node: {box.said()}")
+    """Wait for a node, and bring it into service as the syncer would: its record is born drained."""
+    words = ("sinfo", "--noheader", "--Node", "--format=%N %T %E")
+    wait_for(lambda: "new node" in slurm(controller, *words), what=f"a new node: {box.said()}")
+    name = next(line.split()[0] for line in slurm(controller, *words).splitlines() if "new node" in line)
+    slurm(controller, "scontrol", "update", f"nodename={name}", "state=undrain")
+    wait_for(lambda: f"{name} idle" in slurm(controller, *words), what=f"an idle node: {box.said()}")
 
 
 def primary(box: Box) -> None:

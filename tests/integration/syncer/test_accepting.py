@@ -35,6 +35,9 @@ async def accept(stage: Stage, word: str) -> None:
         lambda: stage.client.get(SLURMCLUSTERS, CLUSTER, namespace=stage.namespace),
         lambda cluster: cluster.status.suspicion_answered == word,
     )
+    # As the operator does.
+    patch = Merge({"metadata": {"annotations": {names.ACCEPT_SUSPICION: None}}})
+    await stage.client.patch(SLURMCLUSTERS, CLUSTER, patch, namespace=stage.namespace)
 
 
 async def told(stage: Stage, reason: str, text: str) -> None:

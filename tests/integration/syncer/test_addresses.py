@@ -17,7 +17,7 @@ async def test_a_pod_that_slurmctld_calls_elsewhere_is_made_anew(stage: Stage) -
     await stage.scontrol("update", "nodename=a1", f"nodeaddr={NOBODY}")
     found = await stage.eventually(lambda: stage.events("UnknownToSlurm"), bool)
     assert [one.note for one in found] == [
-        f"deleted to be made anew: its slurmd runs, but slurmctld calls it at {NOBODY}, in vain"
+        f"to be replaced: its slurmd runs, but slurmctld calls it at {NOBODY}, in vain"
     ]
     await stage.eventually(stage.pod_names, lambda names: "a1" not in names)
     assert before

@@ -6,13 +6,19 @@ import pytest
 from tests.integration.syncer.stage import CLUSTER, SET, SLICE, Stage, on_stage
 
 from sunk.kube.patch import Merge
-from sunk.local.slurm import Node as SlurmNode
+from sunk.local.slurm import Node as SlurmNode, Slurm
 from sunk.model import names
 from sunk.model.nodeslice import NODESLICE
 from sunk.objects.members import NODESETS, NODESLICES
 
 pytestmark = on_stage
 SYNCER = ("--forget-after", "1", "--restart-unknown-after", "1")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def crowd(slurm_of_file: Slurm) -> None:
+    """Nodes of somebody else: of a Slurm with three nodes, two that are deleted by hand would be hard to believe."""
+    slurm_of_file.run("scontrol", "create", "nodename=crowd[1-16]", "cpus=1", "state=cloud")
 
 
 async def leftover(stage: Stage, name: str) -> None:
