@@ -10,7 +10,7 @@ from tests.conftest import Kube
 
 from sunk.kube.client import Scope
 from sunk.kube.collection import Collection
-from sunk.kube.core import PODS, Pod
+from sunk.kube.core import CONFIG_MAPS, PODS, Pod
 from sunk.kube.patch import Merge
 from sunk.kube.resource import Key
 from sunk.kube.tasks import running
@@ -48,12 +48,13 @@ class Sent:
 
 
 @asynccontextmanager
-async def sent(kube: Kube) -> AsyncIterator[Sent]:
+async def sent(kube: Kube, *owners: dict[str, Any]) -> AsyncIterator[Sent]:
     scope = Scope(namespace=kube.namespace, labels=ERRAND)
     pods: Collection[Pod] = Collection(kube.client, PODS, scope, indexes={"cluster": by_cluster})
     async with asyncio.timeout(20), running({"follow": pods.run()}):
         await pods.store.complete()
         made = Sent(kube, pods)
+        made.body["metadata"]["ownerReferences"] = list(owners)
         assert await made.errands.ask(made.body) == Answer(done=False)
         yield made
 
@@ -68,14 +69,24 @@ async def test_one_that_cannot_begin_says_why(kube: Kube) -> None:
 
 
 async def test_an_answer_stands_for_as_long_as_it_is_wanted(kube: Kube) -> None:
-    async with sent(kube) as one:
+    made = await kube.client.create(CONFIG_MAPS, {"metadata": {"name": "owner"}}, namespace=kube.namespace)
+    ours = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": made.metadata.uid, "controller": True}
+    async with sent(kube, ours) as one:
         await one.ended("Succeeded")
         for _ in range(2):
             assert await one.errands.ask(one.body, again=1) == Answer(done=True, well=True)
-        await one.errands.forget(kube.namespace, cluster="slurm", keep=(one.key.name,))
+        await one.errands.forget(kube.namespace, cluster="slurm", uid=made.metadata.uid, keep=(one.key.name,))
         assert one.there
-        await one.errands.forget(kube.namespace, cluster="slurm")
+        await one.errands.forget(kube.namespace, cluster="slurm", uid=made.metadata.uid)
         assert not one.there
+
+
+async def test_a_pod_with_our_label_and_another_owner_is_not_taken_away(kube: Kube) -> None:
+    """Who may write labels of Pods, as the syncer may, could have any Pod deleted otherwise."""
+    async with sent(kube) as one:
+        await one.errands.forget(kube.namespace, cluster="slurm", uid="ours")
+        await asyncio.sleep(0.2)
+        assert one.there
 
 
 async def test_a_refusal_stands_where_nothing_but_a_change_could_help(kube: Kube) -> None:

@@ -47,7 +47,7 @@ class Enforcing:
             return Configuration(wanted, reason=BAD, message=f"the last one stays; {'; '.join(refused)}", final=True)
         if not all(said.done for said in answers):
             keep = [*plan.errands, *(one.errand["metadata"]["name"] for one in trials)]
-            await self._errands.forget(cluster.namespace, cluster=cluster.name, keep=keep)
+            await self._errands.forget(cluster.namespace, cluster=cluster.name, uid=cluster.uid, keep=keep)
             hindered = [said.words for said in answers if not said.done and said.words]
             return Configuration(wanted, reason=TRYING, message="; ".join((_TRIED, *hindered)))
         return None
@@ -77,7 +77,7 @@ class Enforcing:
 
     async def enforced(self, cluster: Cluster, plan: Plan, *, said: Report | None, up: bool) -> Configuration:
         """Have Slurm read what lies there. The syncer sees to it, and `said` is what it says of Slurm."""
-        await self._errands.forget(cluster.namespace, cluster=cluster.name, keep=plan.errands)
+        await self._errands.forget(cluster.namespace, cluster=cluster.name, uid=cluster.uid, keep=plan.errands)
         wanted, runs = plan.wanted, said.config if said else ""
         if not cluster.spec.controller.replicas:
             return Configuration(wanted, applied=wanted, message=plan.waits)

@@ -67,7 +67,7 @@ class Errands:
         if found is None:
             return await self._send(key, body)
         if self._sent.get(key) != found.metadata.uid:
-            if not _owners(body) & {one.uid for one in found.metadata.owner_references if one.controller}:
+            if not _owners(body) & _controllers(found):
                 return _in_the_way(key)
             await self._take_away(found)
             return NOT_YET
@@ -86,10 +86,13 @@ class Errands:
         self._sent[key] = made.metadata.uid
         return NOT_YET
 
-    async def forget(self, namespace: str, *, cluster: str, keep: Several[str] = ()) -> None:
-        """Take away the errands of a cluster that nobody waits for any more."""
+    async def forget(self, namespace: str, *, cluster: str, uid: str, keep: Several[str] = ()) -> None:
+        """Take away the errands of a cluster that nobody waits for any more.
+
+        A label is not enough to be taken away: others may write labels. Only errands have the cluster as their owner.
+        """
         for pod in self._pods.store.by("cluster", f"{namespace}/{cluster}"):
-            if pod.metadata.name not in keep:
+            if pod.metadata.name not in keep and uid in _controllers(pod):
                 await self._take_away(pod)
 
     async def _take_away(self, pod: Pod) -> None:
@@ -103,6 +106,10 @@ class Errands:
 
 def _owners(body: dict[str, Any]) -> set[str]:
     return {one["uid"] for one in body["metadata"].get("ownerReferences", ())}
+
+
+def _controllers(pod: Pod) -> set[str]:
+    return {one.uid for one in pod.metadata.owner_references if one.controller}
 
 
 def _in_the_way(key: Key) -> Answer:

@@ -23,6 +23,8 @@ LEAST: Final = 500
 _NAME: Final = re.compile(r"[a-z_][a-z0-9_.-]{0,31}")
 _FIELDS: Final = {"passwd": 7, "group": 4}
 _DIGITS: Final = 10
+_TAKEN: Final = frozenset({64030, 64031, 64032, 65532, 65534, (1 << 32) - 1})
+"""Users of the images (slurm, slurmrestd, mysql, sunk), nobody, and the number that stands for none."""
 _LOCKED: Final = frozenset({"x", "*", "!", ""})
 
 
@@ -63,10 +65,14 @@ def _checked(kind: str, text: str) -> Iterator[list[str]]:
             raise Refusal(f"users.{kind}: {fields[0]} has a password, and everybody can read a ConfigMap. Write *.")
         numbers = fields[2:4] if kind == "passwd" else fields[2:3]
         if not all(map(_is_number, numbers)):
-            raise Refusal(f"users.{kind}: the numbers of {fields[0]} are {' and '.join(numbers)}. Use {LEAST} or more.")
+            raise Refusal(
+                f"users.{kind}: the numbers of {fields[0]} are {' and '.join(numbers)}. Use {LEAST} or more, and none of the images' own."
+            )
         yield fields
 
 
 def _is_number(text: str) -> bool:
     # Python reads no number of thousands of digits.
-    return text.isascii() and text.isdigit() and len(text) <= _DIGITS and LEAST <= int(text) < 1 << 32
+    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS):
+        return False
+    return LEAST <= int(text) < 1 << 32 and int(text) not in _TAKEN

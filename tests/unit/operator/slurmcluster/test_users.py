@@ -57,6 +57,7 @@ def test_a_list_of_somebody_else_is_taken_as_it_is_and_has_to_be_there() -> None
     [
         ({"passwd": "alice:*:2001:2001"}, "4 fields between colons, not 7"),
         ({"passwd": "root:*:0:0::/root:/bin/sh"}, "numbers of root are 0 and 0. Use 500 or more"),
+        ({"passwd": "eve:*:64030:64030::/home/eve:/bin/sh"}, "numbers of eve are 64030 and 64030"),
         ({"passwd": "a:*:2001:0::/a:/bin/sh"}, "2001 and 0"),
         ({"passwd": "a:$6$abc:2001:2001::/a:/bin/sh"}, "everybody can read a ConfigMap"),
         ({"passwd": "A b:*:2001:2001::/a:/bin/sh"}, "is no name"),
