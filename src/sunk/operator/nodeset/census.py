@@ -109,7 +109,8 @@ class Census:
 
     def _pod_changed(self, key: Key, before: Pod | None, after: Pod | None) -> None:
         for pod in filter(None, (before, after)):
-            if memory := self._memories.get(owner_uid(pod)):
+            memory = self._memories.get(owner_uid(pod))
+            if memory is not None and memory.fitting.namespace == key.namespace:
                 memory.pages.pod_changed(key.name)
             for memory in self._memories.values():
                 memory.fitting.changed(pod.spec.node_name)
@@ -149,9 +150,9 @@ class Census:
         self, owner: NodeSet, memory: _Memory, slices: Sequence[NodeSlice]
     ) -> tuple[Company, Mapping[str, float]]:
         """The members, and for how long those of them whose Nodes are missing may still stay."""
-        uid, released = owner.metadata.uid, _released(slices)
+        released = _released(slices)
         pages = memory.pages.opened(slices, released=released)
-        strangers = self._strangers(uid, memory)
+        strangers = self._strangers(owner, memory)
         unread = [page.entries for page in pages if page.group is None]
         # A page that needs not be read again misses no Node: who does is never kept.
         nodes = self._register.nodes
@@ -160,7 +161,7 @@ class Census:
             owner,
             memory.fitting,
             nodes=self._nodes.store,
-            pods=self._register.pods(uid),
+            pods=self._register.pods(owner),
             is_free=self.is_free,
             released=released,
             left=left,
@@ -169,10 +170,10 @@ class Census:
         memory.members = Company.of(groups, before=memory.members)
         return memory.members, left
 
-    def _strangers(self, uid: str, memory: _Memory) -> tuple[Entry, ...]:
+    def _strangers(self, owner: NodeSet, memory: _Memory) -> tuple[Entry, ...]:
         """Entries for Pods that have none: they were made by somebody who died before he could write it down."""
-        pods = self._register.pods(uid)
-        unknown = memory.strangers.between(self._register.pod_names(uid), memory.pages.names)
+        pods = self._register.pods(owner)
+        unknown = memory.strangers.between(self._register.pod_names(owner), memory.pages.names)
         found = ((name, node_of(pods[name])) for name in sorted(unknown))
         return tuple(Entry(name=name, node=node) for name, node in found if node)
 

@@ -32,6 +32,7 @@ class Fitting:
     def __init__(self, owner: NodeSet, demand: Demand | None) -> None:
         self.demand = demand
         self.uid = owner.metadata.uid
+        self.namespace = owner.metadata.namespace
         self.cluster = owner.spec.cluster
         self._features = owner.spec.features
         self._known: dict[str, _Looked] = {}

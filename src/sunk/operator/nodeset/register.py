@@ -7,7 +7,7 @@ nobody has come or gone, what was found by comparing it holds as long.
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeVar
 
 from sunk.kube.core import Node, Pod
 from sunk.kube.resource import Key, R
@@ -16,6 +16,10 @@ from sunk.objects.members import NodeSet, NodeSlice, owner_uid
 from sunk.operator.nodeset.claims import marked_by
 
 _NO_PODS: Final[Mapping[str, Pod]] = MappingProxyType({})
+_Owner = tuple[str, str]
+"""Namespace and uid of a NodeSet. The uid alone would not do: whoever may create a Pod may invent an ownerReference, and
+an owner is always in the namespace of what it owns."""
+OwnerT = TypeVar("OwnerT", str, _Owner)
 
 
 class Names:
@@ -43,8 +47,8 @@ class Register:
     def __init__(self, *, nodes: Store[Node], pods: Store[Pod], slices: Iterable[Store[NodeSlice]]) -> None:
         self._nodes = Names()
         self._marked: dict[str, Names] = {}
-        self._pods: dict[str, dict[str, Pod]] = {}
-        self._pod_names: dict[str, Names] = {}
+        self._pods: dict[_Owner, dict[str, Pod]] = {}
+        self._pod_names: dict[_Owner, Names] = {}
         self._entries: dict[Key, frozenset[str]] = {}
         _follow(nodes, self._node)
         _follow(pods, self._pod)
@@ -61,12 +65,12 @@ class Register:
         found = [given for mark in (owner.metadata.uid, str(owner.key)) if (given := _given(self._marked, mark))]
         return found[0] if len(found) == 1 else frozenset().union(*found)
 
-    def pods(self, uid: str) -> Mapping[str, Pod]:
+    def pods(self, owner: NodeSet) -> Mapping[str, Pod]:
         """The Pods of a NodeSet, by name."""
-        return self._pods.get(uid, _NO_PODS)
+        return self._pods.get((owner.metadata.namespace, owner.metadata.uid), _NO_PODS)
 
-    def pod_names(self, uid: str) -> frozenset[str]:
-        return _given(self._pod_names, uid)
+    def pod_names(self, owner: NodeSet) -> frozenset[str]:
+        return _given(self._pod_names, (owner.metadata.namespace, owner.metadata.uid))
 
     def entries(self, key: Key) -> frozenset[str]:
         """The names that stand in a slice."""
@@ -75,14 +79,14 @@ class Register:
     def _node(self, key: Key, before: Node | None, after: Node | None) -> None:
         self._nodes.put(key.name, there=after is not None)
         old, new = ("" if node is None else marked_by(node) for node in (before, after))
-        _move(self._marked, key.name, old, new)
+        _move(self._marked, key.name, old or None, new or None)
 
     def _pod(self, key: Key, before: Pod | None, after: Pod | None) -> None:
-        old, new = ("" if pod is None else owner_uid(pod) for pod in (before, after))
+        old, new = (_owner(pod) for pod in (before, after))
         _move(self._pod_names, key.name, old, new)
-        if old and old != new:
-            self._pods[old].pop(key.name)
-            if not self._pods[old]:
+        if old and old != new and (held := self._pods.get(old)) is not None:
+            held.pop(key.name, None)
+            if not held:
                 del self._pods[old]
         if new and after is not None:
             self._pods.setdefault(new, {})[key.name] = after
@@ -100,15 +104,19 @@ def _follow(store: Store[R], hear: Subscriber[R]) -> None:
     store.subscribe(hear)
 
 
-def _move(names: dict[str, Names], name: str, old: str, new: str) -> None:
-    if old and old != new:
-        names[old].put(name, there=False)
-        if not names[old]:
+def _owner(pod: Pod | None) -> _Owner | None:
+    return (pod.metadata.namespace, owner_uid(pod)) if pod is not None and owner_uid(pod) else None
+
+
+def _move(names: dict[OwnerT, Names], name: str, old: OwnerT | None, new: OwnerT | None) -> None:
+    if old and old != new and (held := names.get(old)) is not None:
+        held.put(name, there=False)
+        if not held:
             del names[old]
     if new:
         names.setdefault(new, Names()).put(name, there=True)
 
 
-def _given(names: Mapping[str, Names], owner: str) -> frozenset[str]:
+def _given(names: Mapping[OwnerT, Names], owner: OwnerT) -> frozenset[str]:
     found = names.get(owner)
     return frozenset() if found is None else found.given()

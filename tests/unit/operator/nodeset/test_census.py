@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from tests.unit.operator.nodeset.cast import UID, entry, node, node_slice, nodeset, pod
 from tests.unit.operator.nodeset.stores import ANY_NODE, Stores
 
+from sunk.kube.core import Pod
 from sunk.model import names
 from sunk.objects.standing import NODE
 from sunk.operator.nodeset.absence import GRACE
@@ -33,6 +34,10 @@ def candidates(survey: Survey) -> list[tuple[str, str]]:
 
 def unfit(survey: Survey) -> dict[str, str]:
     return {one.entry.name: one.unfit for one in survey.members}
+
+
+def _elsewhere(one: Pod, *, namespace: str = "elsewhere") -> Pod:
+    return replace(one, metadata=replace(one.metadata, namespace=namespace))
 
 
 # Candidates
@@ -161,6 +166,27 @@ async def test_a_pod_without_an_entry_is_a_member_too(stores: Stores) -> None:
     unbound = replace(unbound, metadata=replace(unbound.metadata, annotations={NODE: "n7"}))
     stores.put(GPU, node("n7"), unbound, pod("foreign", at="n8"))
     assert [one.entry for one in stores.take(GPU).members] == [entry("gpu-7", at="n7")]
+
+
+async def test_pods_of_one_name_in_two_namespaces_come_and_go_without_harm(stores: Stores) -> None:
+    """An ownerReference can be invented by whoever may create a Pod."""
+    invented = nodeset("y", uid="invented")
+    first, second = pod("x", owner=invented), _elsewhere(pod("x", owner=invented))
+    stores.put(GPU, first, second)
+    stores.remove(first, second)
+    assert not stores.take(GPU).members
+
+
+async def test_a_pod_of_another_namespace_is_never_taken_for_a_member_s(stores: Stores) -> None:
+    owner = nodeset(naming="ordinal")
+    ours = pod("gpu-0", at="a", owner=owner)
+    stores.put(owner, node("a", claim=UID), ours, node_slice(owner, 0, entry("gpu-0", at="a")))
+    (before,) = stores.take(owner).members
+    stores.put(_elsewhere(pod("gpu-0", at="a", owner=owner)), _elsewhere(pod("gpu-1", at="b", owner=owner)))
+    (after,) = stores.take(owner).members
+    assert after is before
+    stores.remove(_elsewhere(pod("gpu-0", at="a", owner=owner)))
+    assert next(iter(stores.take(owner).members)).pod == before.pod
 
 
 async def test_a_member_about_whom_nothing_has_changed_is_the_same_object(stores: Stores) -> None:
