@@ -64,5 +64,9 @@ def _concerns(before: Node, after: Node) -> bool:
 
 
 def _takes_room(pod: Pod | None) -> str:
-    """The Node on which a Pod keeps others from joining; empty if there is none."""
+    """The Node on which a Pod keeps others from joining; empty if there is none.
+
+    An owner is believed here without being looked up: it may be gone already when its Pod goes. A look too many is all
+    that an invented one costs.
+    """
     return "" if pod is None or finished(pod) or not (owner_uid(pod) or stays(pod)) else pod.spec.node_name

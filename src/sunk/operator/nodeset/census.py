@@ -97,6 +97,8 @@ class Census:
         self._register = Register(nodes=nodes.store, pods=pods.store, slices=shards)
         nodes.store.subscribe(self._node_changed)
         pods.store.subscribe(self._pod_changed)
+        for one in sets.collections:
+            one.store.subscribe(self._set_changed)
 
     def forget(self, uid: str) -> None:
         """Forget a NodeSet that is no more."""
@@ -114,6 +116,14 @@ class Census:
                 memory.pages.pod_changed(key.name)
             for memory in self._memories.values():
                 memory.fitting.changed(pod.spec.node_name)
+
+    def _set_changed(self, _: Key, before: NodeSet | None, after: NodeSet | None) -> None:
+        if before is None or after is None or before.metadata.uid != after.metadata.uid:
+            for memory in self._memories.values():
+                memory.fitting.sets_changed()
+
+    def _exists(self, namespace: str, uid: str) -> bool:
+        return any(one.metadata.namespace == namespace for one in self._sets.by("uid", uid))
 
     def take(self, owner: NodeSet, demand: Demand | None) -> Survey:
         """Look. Without a demand nothing is known of which Nodes fit: none may join, and who is leaving goes on."""
@@ -141,7 +151,7 @@ class Census:
         uid = owner.metadata.uid
         found = self._memories.get(uid)
         if found is None or not found.fitting.is_for(owner, demand):
-            found = self._memories[uid] = _Memory(Fitting(owner, demand))
+            found = self._memories[uid] = _Memory(Fitting(owner, demand, exists=self._exists))
         return found
 
     # Members

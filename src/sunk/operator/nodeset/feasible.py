@@ -19,7 +19,7 @@ from typing import Final
 from msgspec import Struct
 
 from sunk.kube.core import Node, Pod, Taint, Toleration, condition
-from sunk.model.names import GROUP, LOCK
+from sunk.model.names import LOCK
 from sunk.model.quantity import ONE, rendered
 from sunk.model.selection import NodeSelector, matches
 from sunk.model.taints import REPELLING, described, endured, holds_out
@@ -77,7 +77,10 @@ def unfit_to_join(node: Node, demand: Demand, *, taken: Mapping[str, int]) -> st
 
 
 def occupancy(pods: Iterable[Pod]) -> dict[str, int]:
-    """What the Pods of a Node take that would stay if it were locked, in nano-units; their number as «pods»."""
+    """What the Pods of a Node take that would stay if it were locked, in nano-units; their number as «pods».
+
+    Compute Pods of the NodeSet that asks are to be left out: they make room for the next one.
+    """
     total: dict[str, int] = {}
     for pod in pods:
         if pod.status.phase not in _ENDED and stays(pod):
@@ -121,8 +124,6 @@ def unreadable(name: str, *, allocatable: str | None) -> str:
 def stays(pod: Pod) -> bool:
     """Whether a lock would leave the Pod where it is, so that it takes room from whoever joins."""
     controller = next((owner for owner in pod.metadata.owner_references if owner.controller), None)
-    if controller is not None and controller.kind == "NodeSet" and controller.api_version.startswith(f"{GROUP}/"):
-        return False  # a compute Pod makes room for the next one
     if controller is not None and controller.kind == "DaemonSet" and controller.api_version.startswith("apps/"):
         return True
     return _MIRROR in pod.metadata.annotations or holds_out(pod.spec.tolerations)

@@ -5,7 +5,7 @@ together with the very records that it was found on; a record is never changed, 
 answer is too.
 """
 
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Set as AbstractSet
 
 from msgspec import Struct
 
@@ -13,6 +13,7 @@ from sunk.kube.core import Node, Pod
 from sunk.model.features import features
 from sunk.objects.members import NodeSet, owner_uid
 from sunk.objects.standing import finished
+from sunk.operator.nodeset.claims import claim_of
 from sunk.operator.nodeset.feasible import UNREADABLE, Demand, occupancy, unfit, unfit_to_join
 
 
@@ -27,13 +28,17 @@ class _Looked(Struct, gc=False):
 
 
 class Fitting:
-    """What is known of the Nodes for one NodeSet. Without a demand every Node fits and none may join."""
+    """What is known of the Nodes for one NodeSet. Without a demand every Node fits and none may join.
 
-    def __init__(self, owner: NodeSet, demand: Demand | None) -> None:
+    `exists` says whether there is a NodeSet of this uid in this namespace.
+    """
+
+    def __init__(self, owner: NodeSet, demand: Demand | None, *, exists: Callable[[str, str], bool]) -> None:
         self.demand = demand
         self.uid = owner.metadata.uid
         self.namespace = owner.metadata.namespace
         self.cluster = owner.spec.cluster
+        self._exists = exists
         self._features = owner.spec.features
         self._known: dict[str, _Looked] = {}
         self._closed: set[str] = set()
@@ -78,6 +83,13 @@ class Fitting:
         self._closed.discard(node)
         self._unreadable.pop(node, None)
 
+    def sets_changed(self) -> None:
+        """Hear that a NodeSet has come or gone: whose the Pods on the Nodes are has to be asked again."""
+        self._closed.clear()
+        self._unreadable.clear()
+        for looked in self._known.values():
+            looked.beside = None
+
     def forget(self, node: str) -> None:
         self._known.pop(node, None)
         self._closed.discard(node)
@@ -92,9 +104,14 @@ class Fitting:
 
     def _against(self, node: Node, beside: tuple[Pod, ...]) -> str | None:
         # The Pod of another NodeSet may hold jobs, also where the Node has lost the claim by registering anew.
-        if self.demand is None or any(self._is_of_another(pod) for pod in beside):
+        others = [pod for pod in beside if (pod.metadata.namespace, owner_uid(pod)) != (self.namespace, self.uid)]
+        if self.demand is None or any(self._is_of_another(node, pod) for pod in others):
             return "it is another NodeSet's, or nobody knows what is asked of it"
-        return unfit_to_join(node, self.demand, taken=occupancy(beside))
+        return unfit_to_join(node, self.demand, taken=occupancy(others))
 
-    def _is_of_another(self, pod: Pod) -> bool:
-        return owner_uid(pod) not in {"", self.uid} and not finished(pod)
+    def _is_of_another(self, node: Node, pod: Pod) -> bool:
+        """Whoever may create a Pod may write any owner into it, so that owner has to exist or to claim the Node."""
+        uid = owner_uid(pod)
+        if uid in {"", self.uid} or finished(pod):
+            return False
+        return claim_of(node) == uid or self._exists(pod.metadata.namespace, uid)

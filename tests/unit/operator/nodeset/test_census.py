@@ -122,6 +122,31 @@ async def test_a_node_with_a_pod_of_another_set_is_not_free(stores: Stores) -> N
     assert candidates(stores.take(GPU)) == [("a", "gpu-000-001")]
 
 
+async def test_a_pod_that_only_says_it_is_of_another_set_keeps_no_node_from_joining(stores: Stores) -> None:
+    other, invented = nodeset("other", uid=OTHER), nodeset("y", uid="invented")
+    stores.put(GPU, other, node("a", address="10.0.0.1"), node("b", address="10.0.0.2"))
+    stores.put(pod("x", at="a", owner=invented), _elsewhere(pod("z", at="b", owner=other)))
+    assert candidates(stores.take(GPU)) == [("a", "gpu-000-001"), ("b", "gpu-000-002")]
+
+
+async def test_a_pod_whose_set_is_seen_late_keeps_its_node(stores: Stores) -> None:
+    other = nodeset("other", uid=OTHER)
+    stores.put(GPU, node("a", address="10.0.0.1"), pod("other-0", at="a", owner=other))
+    assert candidates(stores.take(GPU))
+    stores.put(other)
+    assert candidates(stores.take(GPU)) == []
+    stores.remove(other)
+    assert candidates(stores.take(GPU))
+
+
+async def test_a_pod_of_a_set_that_claims_the_node_keeps_it_though_we_do_not_see_that_set() -> None:
+    stores = Stores(namespaces=("slurm",))
+    far = nodeset("far", uid=OTHER, meta={"namespace": "elsewhere"})
+    stores.put(GPU, node("a", address="10.0.0.1", claim=OTHER), _elsewhere(pod("far-0", at="a", owner=far)))
+    assert candidates(stores.take(GPU)) == []
+    await stores.close()
+
+
 async def test_a_change_of_a_node_or_of_its_pods_is_seen(stores: Stores) -> None:
     free = node("a", address="10.0.0.1")
     stores.put(GPU, free)

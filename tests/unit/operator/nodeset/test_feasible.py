@@ -180,8 +180,9 @@ def test_pods_that_tolerate_the_lock_for_good_take_room() -> None:
     assert occupancy([pod(tolerations=HOLDING_OUT, cpu="3")]) == {"cpu": 3 * ONE, "pods": ONE}
 
 
-def test_compute_pods_take_none_though_they_tolerate_the_lock() -> None:
-    assert occupancy([pod(owner=(f"{GROUP}/v1alpha1", "NodeSet"), tolerations=HOLDING_OUT)]) == {}
+def test_a_pod_that_only_says_it_is_of_a_nodeset_takes_room_like_any_other() -> None:
+    assert not occupancy([pod(owner=(f"{GROUP}/v1alpha1", "NodeSet"))])
+    assert occupancy([pod(owner=(f"{GROUP}/v1alpha1", "NodeSet"), tolerations=HOLDING_OUT)])
 
 
 def test_a_foreign_kind_that_is_called_like_ours_takes_room() -> None:
