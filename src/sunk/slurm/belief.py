@@ -10,7 +10,8 @@ The design. Not how many rows there are is looked at but which ones went, and wh
 - If nobody could read for MinJobAge or longer, and slurmctld was not started meanwhile, a job may have ended unseen.
 - A running job whose time limit passed more than MinJobAge ago has ended, whoever was away.
 - slurmctld writes down what it knows some seconds late. If it was killed, jobs that were submitted within `UNSAVED`
-  seconds before that may be forgotten, and their numbers given out again. Nothing else is lost with them.
+  seconds before that may be forgotten, and their numbers given out again. Nothing else is lost with them. A task of an
+  array gets its number when it starts, long after it was submitted: it counts from when it was first seen.
 - A node goes if somebody deletes it. Those that we delete are announced.
 
 What went otherwise is unexplained. A few of these are believed (`FLOOR`): a person deleted a node, a job slipped
@@ -98,10 +99,11 @@ class Passage(Struct, frozen=True):
 
 
 class Lost(Struct, Generic[T], frozen=True):
-    """A row that went, and when."""
+    """A row that went, and when. `seen` is when it was first read, by slurmctld's clock; 0 if that is long ago."""
 
     row: T
     when: float
+    seen: int = 0
 
 
 def explains_job(lost: Lost[Job], passage: Passage) -> bool:
@@ -109,16 +111,22 @@ def explains_job(lost: Lost[Job], passage: Passage) -> bool:
     job, forgets = lost.row, passage.min_job_age
     if job.state.ended:
         return True
-    if lost.when == passage.now and _slipped_away(job, passage):
+    if lost.when == passage.now and _slipped_away(lost, passage):
         return True
     limited = job.state.base is JobBase.RUNNING and job.time_limit is not None and job.end_time > 0
     return limited and forgets > 0 and passage.clock >= job.end_time + forgets
 
 
-def _slipped_away(job: Job, passage: Passage) -> bool:
+def _slipped_away(lost: Lost[Job], passage: Passage) -> bool:
     if passage.restarted:
-        return job.submit_time >= passage.unsaved_since
+        return _numbered(lost.row, seen=lost.seen) >= passage.unsaved_since
     return 0 < passage.min_job_age <= passage.gap + 1  # Slurm's times are of whole seconds
+
+
+def _numbered(job: Job, *, seen: int) -> int:
+    """When a job got its number, or later. The array itself keeps the number that it was submitted with."""
+    split_off = job.array_id not in {0, job.id}
+    return max(job.submit_time, seen) if split_off else job.submit_time
 
 
 def is_same_job(before: Job, after: Job) -> bool:
@@ -148,6 +156,8 @@ class Losses(Generic[K, T]):
         self._may_go = may_go
         self._same = same
         self._missing: dict[K, Lost[T]] = {}
+        self._seen: dict[K, int] = {}
+        """When rows were first read that are so young that slurmctld may not have written them down."""
         self._before = 0
 
     def look(self, difference: Difference[K, T], passage: Passage) -> None:
@@ -157,6 +167,7 @@ class Losses(Generic[K, T]):
         if fresh and not still:
             self._before = sum(not self._may_go(row) for row in self._rows.all())
         self._missing = still | fresh
+        self._note(difference, passage)
         self._judge(passage)
 
     def accept(self) -> None:
@@ -167,7 +178,11 @@ class Losses(Generic[K, T]):
             # A number is given to another job only by a slurmctld that forgot the first one.
             gone = after is None or (passage.restarted and before is not None and not self._same(before, after))
             if before is not None and gone:
-                yield key, Lost(before, when=passage.now)
+                yield key, Lost(before, when=passage.now, seen=self._seen.get(key, 0))
+
+    def _note(self, difference: Difference[K, T], passage: Passage) -> None:
+        seen = self._seen | dict.fromkeys(difference.new, passage.clock)
+        self._seen = {key: when for key, when in seen.items() if when >= passage.unsaved_since - UNSAVED}
 
     def _over(self, key: K, lost: Lost[T], difference: Difference[K, T], passage: Passage) -> bool:
         """Whether a loss is none any more, or was believed long enough ago to be of no account for later ones."""
@@ -192,7 +207,7 @@ class JobNumbers:
     def __init__(self) -> None:
         self.suspicion: Suspicion | None = None
         self._highest: deque[tuple[int, int]] = deque()
-        """When a job was submitted whose number is above all earlier ones: the last few, and one from before them."""
+        """When a number was given out that is above all earlier ones: the last few, and one from before them."""
         self._mark = 0
         self._another = False
         """slurmctld was started, and has not given out a number since."""
@@ -201,7 +216,10 @@ class JobNumbers:
         """Look at jobs that were not there in the last read."""
         found = sorted(new, key=lambda job: job.id)
         if passage.restarted:
-            self._mark = max(self._saved(passage), self._mark if self.suspicion else 0)
+            saved = self._saved(passage)
+            self._mark = max(saved, self._mark if self.suspicion else 0)
+            # The others may be given out again, and must not look old at the start after this one.
+            self._highest = deque(each for each in self._highest if each[1] <= saved)
             self._another = True
         # Those of before may come back with their numbers, and it is well if they do.
         given = next((job.id for job in found if job.submit_time >= passage.boot), None)
@@ -229,7 +247,7 @@ class JobNumbers:
     def _note(self, found: Iterable[Job], passage: Passage) -> None:
         for job in found:
             if not self._highest or job.id > self._highest[-1][1]:
-                self._highest.append((job.submit_time, job.id))
+                self._highest.append((_numbered(job, seen=passage.clock), job.id))
         while len(self._highest) > 1 and self._highest[1][0] < passage.unsaved_since - UNSAVED:
             self._highest.popleft()
 

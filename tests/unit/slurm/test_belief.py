@@ -3,7 +3,7 @@
 from hypothesis import given, strategies as st
 from tests.unit.slurm.scripted import COMPLETED, RUNNING, job
 
-from sunk.slurm.belief import FLOOR, UNSAVED, Losses, Lost, Passage, explains_job, is_same_job
+from sunk.slurm.belief import FLOOR, UNSAVED, JobNumbers, Losses, Lost, Passage, explains_job, is_same_job
 from sunk.slurm.records import Job
 from sunk.slurm.rows import Rows
 
@@ -84,3 +84,55 @@ def test_a_number_that_was_given_to_another_job_is_not_the_job_that_is_back() ->
     assert is_same_job(first, job(7, user_id=1001, submit_time=500, restarts=1)), "requeued"
     assert not is_same_job(first, job(7, user_id=1001, submit_time=500))
     assert not is_same_job(first, job(7, user_id=1002, submit_time=100))
+
+
+def tasks(*numbers: int, array: int = 10) -> list[Job]:
+    """Tasks of an array that was submitted long ago, as they have been split off."""
+    return [job(number, array_id=array, submit_time=100) for number in numbers]
+
+
+def read_jobs(rows: Rows[int, Job], losses: Losses[int, Job], found: list[Job], passage: Passage) -> None:
+    difference = rows.compare(found)
+    losses.look(difference, passage)
+    rows.replace(difference)
+
+
+@given(age=st.integers(0, 100))
+def test_tasks_that_were_split_off_a_moment_before_a_kill_may_be_forgotten(age: int) -> None:
+    rows, losses = watched()
+    read_jobs(rows, losses, tasks(10), Passage(now=0.0, clock=1000, min_job_age=300))
+    read_jobs(rows, losses, tasks(10, *range(11, 30)), Passage(now=100.0, gap=1.0, clock=1100, min_job_age=300))
+    for turn in range(1, age + 1):  # others come and go
+        found = [*tasks(10, *range(11, 30)), job(500 + turn, state=COMPLETED)]
+        read_jobs(rows, losses, found, Passage(now=100.0 + turn, gap=1.0, clock=1100 + turn, min_job_age=300))
+    killed = Passage(now=101.0 + age, gap=1.0, clock=1101 + age, restarted=True, boot=1101 + age, min_job_age=300)
+    read_jobs(rows, losses, tasks(10), killed)
+    if age <= UNSAVED:
+        assert losses.suspicion is None
+    if age > UNSAVED + 3:
+        assert losses.suspicion is not None
+
+
+@given(age=st.integers(0, 100))
+def test_numbers_of_tasks_that_were_split_off_a_moment_before_a_kill_are_given_again(age: int) -> None:
+    numbers = JobNumbers()
+    numbers.look(tasks(10), Passage(now=0.0, clock=1000))
+    numbers.look(tasks(11, 12, 13), Passage(now=100.0, gap=1.0, clock=1100))
+    boot = 1101 + age
+    numbers.look([], Passage(now=101.0 + age, gap=1.0, clock=boot, restarted=True, boot=boot))
+    numbers.look([job(11, submit_time=boot + 1)], Passage(now=103.0 + age, gap=1.0, clock=boot + 2, boot=boot))
+    if age <= UNSAVED:
+        assert numbers.suspicion is None
+    if age > UNSAVED + 3:
+        assert numbers.suspicion is not None
+
+
+def test_numbers_that_were_forgotten_say_nothing_at_the_next_start_either() -> None:
+    numbers = JobNumbers()
+    numbers.look([job(10, submit_time=100)], Passage(now=0.0, clock=1000))
+    numbers.look(tasks(*range(11, 20)), Passage(now=100.0, gap=1.0, clock=1100))
+    for boot, number in ((1105, 11), (1200, 12)):
+        numbers.look([], Passage(now=boot - 1000.0, gap=1.0, clock=boot, restarted=True, boot=boot))
+        later = Passage(now=boot - 998.0, gap=1.0, clock=boot + 2, boot=boot)
+        numbers.look([job(number, submit_time=boot + 1)], later)
+        assert numbers.suspicion is None
