@@ -134,13 +134,18 @@ class Orders:
             await self._send(partial(self._library.wire.create_nodes, change), asked=f"create nodes {text}")
         return Outcome(done=_sorted(names))
 
-    async def delete(self, names: Collection[str]) -> Outcome:
-        """Delete nodes. One that is gone already counts as done; one with a job on it is refused, by Slurm itself."""
-        found = sorted(set(names) & set(await self._states()))
+    async def delete(self, names: Collection[str], *, seen: Mapping[str, Node] | None = None) -> Outcome:
+        """Delete nodes. One that is gone already counts as done; one with a job on it is refused, by Slurm itself.
+
+        With `seen`, one that is not as it was seen is refused too: a drain put on since would go with its record.
+        """
+        rows = await self._rows()
+        there = sorted(set(names) & set(rows))
+        found = [name for name in there if seen is None or (name in seen and guarded.same(seen[name], rows[name]))]
         if self._mirror:
             self._mirror.expect_gone(found)
         try:
-            why = await self._delete(found)
+            why = dict.fromkeys(set(there) - set(found), "somebody has changed it") | await self._delete(found)
         finally:
             if self._mirror:
                 self._mirror.doubt()

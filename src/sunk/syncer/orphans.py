@@ -151,11 +151,13 @@ class Orphans:
         if self._why_held(orphans, gap=self._gap()):
             return
         able = [name for name in names if name in orphans and not self._hindrance(name)]
+        seen = {name: node for name in able if (node := ground.mirror.nodes.get(name)) is not None}
         able = [name for name in able if not await self._has_pod(name)]
         if not able or not ground.may_write():
             return
-        outcome = await ground.orders.delete(able)
-        log.warning("records of %s are deleted: they are in no NodeSlice", ", ".join(outcome.done))
+        outcome = await ground.orders.delete(able, seen=seen)
+        if outcome.done:
+            log.warning("records of %s are deleted: they are in no NodeSlice", ", ".join(outcome.done))
 
     def _hindrance(self, name: str) -> str:
         node = self._ground.mirror.nodes.get(name)

@@ -153,9 +153,9 @@ class Release:
         if not names or not self._ground.may_write():
             return set(), {}
         nodes = self._ground.mirror.nodes
-        addresses = {name: node.address for name in names if (node := nodes.get(name)) is not None}
-        outcome = await self._ground.orders.delete(names)
-        self.deleted.update((name, at) for name, at in addresses.items() if name in outcome.done)
+        seen = {name: node for name in names if (node := nodes.get(name)) is not None}
+        outcome = await self._ground.orders.delete(names, seen=seen)
+        self.deleted.update((name, node.address) for name, node in seen.items() if name in outcome.done)
         if outcome.done:
             log.info("records of %s are deleted: they have left", ", ".join(outcome.done))
         return set(outcome.done), {name: outcome.why.get(name, "Slurm refused") for name in outcome.refused}

@@ -173,7 +173,8 @@ class Reshape:
     async def _make_anew(self, pod: ComputePod, *, restart: bool) -> Requeue | None:
         """The record first: Slurm refuses if a job has just come, and once it is gone none can come."""
         ground, name = self._ground, pod.metadata.name
-        outcome = await ground.orders.delete([name])
+        node = ground.mirror.nodes.get(name)
+        outcome = await ground.orders.delete([name], seen={} if node is None else {name: node})
         if name not in outcome.done:
             return Requeue(after=AGAIN)
         self._tried[name] = pod.metadata.annotations.get(names.SHAPE, "")

@@ -75,6 +75,9 @@ class Slurm(Server):
                 raise UnknownName(2018, asked=f"update {name}")
             self.put(self._changed_row(found, change))
 
+    def delete_nodes(self, names: str) -> None:
+        self.drop(*hostlist.expand(names))
+
     def update_if(self, change: Change, expected: Expected) -> tuple[Node, ...]:
         """As C does it: nothing is sent if the node is another one by now."""
         before = self.node(change.names)
