@@ -1,6 +1,6 @@
 """What the record of a compute Pod says about it, as far as something is decided upon it."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from sunk.kube.core import ContainerStatus, Pod
@@ -8,8 +8,8 @@ from sunk.model import clearance, names
 
 NODE: Final = f"{names.GROUP}/node"
 """Annotation: the Node that a Pod was made for, readable also before it is bound."""
-RESTART_LIFE: Final = 60.0
-"""Seconds for which a request to start a Pod anew is heeded."""
+RESTART_LIFE: Final = timedelta(seconds=60)
+"""For how long a request to replace a Pod is heeded."""
 _DIGITS: Final = 12
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
@@ -36,11 +36,25 @@ def drained(pod: Pod) -> bool:
     return _holds(pod, "SlurmDrain")
 
 
+def unregistered(pod: Pod) -> bool:
+    """Slurm does not know it or does not reach it, and runs nothing there, as far as the syncer has said."""
+    match _status(pod, names.SLURM_RUNNING):
+        case "True":
+            return False
+        case "False":
+            return _holds(pod, names.SLURM_NOT_RESPONDING)
+    return True
+
+
 def _holds(pod: Pod, kind: str) -> bool:
+    return _status(pod, kind) == "True"
+
+
+def _status(pod: Pod, kind: str) -> str:
     for one in pod.status.conditions:  # a plain loop: it is asked several times of every member at every look
         if one.type == kind:
-            return one.status == "True"
-    return False
+            return one.status
+    return ""
 
 
 def may_hold_job(pod: Pod) -> bool:
@@ -80,14 +94,22 @@ def outlived(pod: Pod, *, now: datetime, since: datetime) -> str:
     )
 
 
-def restart_asked(pod: Pod, *, now: float) -> str:
-    """Why the syncer asks for a new Pod in its place; empty if it does not, or if that is too long ago.
+def restart_request(why: str, *, now: datetime) -> str:
+    """The text of the annotation by which the syncer asks for a new Pod, dated by the API server's clock."""
+    return f"{int(now.timestamp())}:{why}"
 
-    What it was asked upon passes: a node that Slurm knows again by now may run a job. Who still wants it asks again.
+
+def restart_asked(pod: Pod, *, now: datetime) -> str:
+    """Why the syncer asks for a new Pod in its place, by the API server's clock; empty if that no longer holds.
+
+    What it was asked upon passes: a node that Slurm knows again by now may run a job. So the Pod has to say still that it
+    is unregistered, and the request has to be young. Who still wants it asks again.
     """
     at, _, why = pod.metadata.annotations.get(names.RESTART, "").partition(":")
-    young = at.isascii() and at.isdecimal() and len(at) <= _DIGITS and abs(now - int(at)) <= RESTART_LIFE
-    return (why or "the syncer asks for it") if young else ""
+    if not (at.isascii() and at.isdecimal() and len(at) <= _DIGITS and unregistered(pod)):
+        return ""
+    age = timedelta(seconds=now.timestamp() - int(at))
+    return (why or "the syncer asks for it") if -clearance.SKEW <= age <= RESTART_LIFE else ""
 
 
 def revision(pod: Pod) -> str:

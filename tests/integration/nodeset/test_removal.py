@@ -123,19 +123,20 @@ async def test_a_pod_is_made_anew_when_the_syncer_asks_for_it_and_not_long_after
 ) -> None:
     await stage.create()
     await stage.settled(3)
-    first, second = sorted(await stage.pods())[:2]
+    first, second, third = sorted(await stage.pods())
     before = await stage.pod(first)
 
-    async def ask(name: str, at: float) -> None:
+    async def ask(name: str, at: float, *conditions: dict[str, str]) -> None:
         mark = {names.RESTART: f"{int(at)}:Slurm has no node of this name"}
-        patch = Merge({"metadata": {"annotations": mark}})
+        patch = Strategic({"metadata": {"annotations": mark}, "status": {"conditions": conditions}})
         await stage.client.patch(PODS, name, patch, namespace=stage.namespace, subresource="status")
 
     await ask(second, time.time() - 3600)
+    await ask(third, time.time(), {"type": names.SLURM_RUNNING, "status": "True"})
     await ask(first, time.time())
     await eventually(stage.pods, lambda found: first in found and found[first].metadata.uid != before.metadata.uid)
     await stage.settled(3)
-    assert operator.deleted() == [first], "an old request is not heeded: its node may run a job by now"
+    assert operator.deleted() == [first], "an old request is not heeded, nor one for a node that runs a job by now"
 
 
 @pytest.mark.full

@@ -38,7 +38,6 @@ annotations make it do.
 
 import asyncio
 import itertools
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime
@@ -162,7 +161,7 @@ class Stage:
         """Delete Pods that the syncer asks to have made anew, as the NodeSet controller does."""
         while True:
             for pod in (await self.client.list(PODS, Scope(namespace=self.namespace))).items:
-                if restart_asked(pod, now=time.time()) and pod.metadata.deletion_timestamp is None:
+                if restart_asked(pod, now=self.client.clock.now()) and pod.metadata.deletion_timestamp is None:
                     at = Preconditions(uid=pod.metadata.uid)
                     with suppress(NotFound, Conflict):
                         await self.client.delete(

@@ -31,7 +31,7 @@ class NameTaken(KubeError):  # noqa: N818 - as below
 
 
 class TooOld(KubeError):  # noqa: N818 - as above
-    """A clearance got too old while other things were done. It is asked for again."""
+    """A clearance, or a request for a new Pod, got too old while other things were done. It is asked for again."""
 
 
 class NotLeading(KubeError):  # noqa: N818 - named as in sunk.kube.errors
@@ -124,8 +124,15 @@ class Crew:
 
         return await together(removals, one, most=AT_ONCE)
 
-    async def delete(self, pods: Sequence[Pod]) -> list[Exception]:
-        return await together(pods, self._delete, most=AT_ONCE)
+    async def heal(self, pods: Sequence[Pod], moment: Callable[[], Moment]) -> list[Exception]:
+        """Delete Pods that ended, or that the syncer asks to have replaced; requests get old as clearances do."""
+
+        async def one(pod: Pod) -> None:
+            if not moment().heals(pod):
+                raise TooOld(f"Pod {pod.key} is not replaced: the request for it is too old")
+            await self._delete(pod)
+
+        return await together(pods, one, most=AT_ONCE)
 
     async def _delete(self, pod: Pod) -> None:
         """Delete a Pod as it was read: one that has changed since is looked at again first."""

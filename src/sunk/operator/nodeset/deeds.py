@@ -1,6 +1,5 @@
 """Carry out what was decided about a NodeSet, in the order that `sunk.operator.nodeset.controller` explains."""
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
@@ -194,8 +193,8 @@ class Deeds:
         for pod in heal:
             self._healing.replaced(pod.key)
             ended = pod.status.message or pod.status.reason or pod.status.phase
-            self._notes.healed(owner, pod.metadata.name, restart_asked(pod, now=time.time()) or ended)
-        trouble += await self._crew.delete(heal)
+            self._notes.healed(owner, pod.metadata.name, restart_asked(pod, now=self._moment().now) or ended)
+        trouble += await self._crew.heal(heal, self._moment)
         trouble += await self._crew.describe(pods.describe)
         return min((each for each in (wait, later) if each is not None), default=None)
 

@@ -1,6 +1,5 @@
 """What has to be done to the Pods of the members: made, marked, unmarked, deleted."""
 
-import time
 from collections.abc import Collection, Iterable
 from datetime import datetime
 
@@ -8,7 +7,16 @@ from msgspec import Struct
 
 from sunk.kube.core import Pod
 from sunk.model.nodeslice import Entry
-from sunk.objects.standing import cleared, has_run, may_hold_job, outlived, pending_deletion, restart_asked, running
+from sunk.objects.standing import (
+    cleared,
+    finished,
+    has_run,
+    may_hold_job,
+    outlived,
+    pending_deletion,
+    restart_asked,
+    running,
+)
 from sunk.operator.nodeset.company import company
 from sunk.operator.nodeset.member import Member
 
@@ -24,6 +32,10 @@ class Moment(Struct, frozen=True):
     def doubts(self, pod: Pod) -> str:
         """Why the clearance of a Pod may not be acted upon now; empty if it may, or if there is none."""
         return outlived(pod, now=self.now, since=self.since)
+
+    def heals(self, pod: Pod) -> bool:
+        """Whether a Pod that is to stay may be replaced now: it has ended, or the syncer asks for it."""
+        return finished(pod) or bool(restart_asked(pod, now=self.now))
 
 
 class Mark(Struct, frozen=True):
@@ -118,7 +130,7 @@ class _Ask(Struct, frozen=True):
 
 
 def _act(member: Member, pod: Pod, wanted: str | None, rules: Rules) -> Mark | Removal | _Heal | _Ask | None:
-    if wanted is None and (member.ended or (member.to_restart and restart_asked(pod, now=time.time()))):
+    if wanted is None and (member.ended or (member.to_restart and rules.moment.heals(pod))):
         return _Heal(pod)
     if wanted is not None and (removal := rules.removal(pod)) is not None:
         return removal

@@ -7,6 +7,7 @@ from hypothesis import given, settings, strategies as st
 from msgspec.structs import replace
 from tests.unit.operator.nodeset.cast import BEGIN, NOW, bare, entry, member, members, pod, rules
 
+from sunk.kube.core import Condition
 from sunk.model import clearance, names
 from sunk.objects.standing import cleared, may_hold_job, pending_deletion
 from sunk.operator.nodeset.member import Member
@@ -123,6 +124,51 @@ def test_a_pod_that_is_being_deleted_is_left_to_it() -> None:
 def test_a_pod_that_has_ended_is_healed(phase: str) -> None:
     one = member(phase=phase)
     assert done(one) == Upkeep(heal=(one.pod,))  # type: ignore[arg-type]
+
+
+def asked(seconds: float = 0.0, **slurm: str) -> Member:
+    """A member whose Pod the syncer asked to have replaced so many seconds ago, and what its conditions say by now."""
+    one = member()
+    assert one.pod is not None
+    text = f"{int((BEGIN - timedelta(seconds=seconds)).timestamp())}:Slurm has no node of this name"
+    conditions = tuple(Condition(type=f"Slurm{kind}", status=status) for kind, status in slurm.items())
+    metadata = replace(one.pod.metadata, annotations={names.RESTART: text})
+    return replace(one, pod=replace(one.pod, metadata=metadata, status=replace(one.pod.status, conditions=conditions)))
+
+
+@pytest.mark.parametrize(
+    "slurm",
+    [
+        {},
+        {"Running": "Unknown", "NotResponding": "Unknown"},
+        {"Running": "False", "NotResponding": "True"},
+    ],
+    ids=["nothing said", "no record", "not reached"],
+)
+def test_a_pod_is_replaced_when_the_syncer_asks_for_it_while_slurm_does_not_know_it(slurm: dict[str, str]) -> None:
+    one = asked(5, **slurm)
+    assert done(one) == Upkeep(heal=(one.pod,))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "slurm",
+    [
+        {"Running": "True", "NotResponding": "False"},
+        {"Running": "True", "NotResponding": "True"},
+        {"Running": "False", "NotResponding": "False"},
+    ],
+    ids=["runs a job", "runs a job unreached", "registered"],
+)
+def test_a_pod_that_slurm_knows_again_is_not_replaced(slurm: dict[str, str]) -> None:
+    assert done(asked(5, **slurm)) == Upkeep()
+
+
+@pytest.mark.parametrize(("seconds", "heeded"), [(60, True), (61, False), (-5, True), (-6, False)])
+def test_a_request_for_a_new_pod_is_dated_by_one_clock_and_does_not_last(*, seconds: int, heeded: bool) -> None:
+    one = asked(seconds, Running="Unknown")
+    assert bool(done(one).heal) is heeded
+    assert one.pod is not None
+    assert NOW.heals(one.pod) is heeded, "and so it is right before the Pod is deleted"
 
 
 @settings(deadline=None)
