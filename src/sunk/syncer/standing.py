@@ -81,7 +81,7 @@ def standing(pod: ComputePod, facts: Facts) -> Standing:
     if facts.node is None:
         message = "Slurm has no node of this name"
         kinds = (names.SLURM_DRAIN, names.SLURM_RUNNING, names.SLURM_NOT_RESPONDING)
-        said = tuple(Said(kind, "Unknown", "NotRegistered", message) for kind in kinds)
+        said = tuple(Said(kind, "Unknown", names.NOT_REGISTERED, message) for kind in kinds)
     else:
         said = (_drain(facts.node), _running(pod, facts.node, facts), _responding(facts.node, facts))
     return Standing(said, evictable=not facts.doubted and not facts.held and _evictable(pod, facts.node))

@@ -5,14 +5,16 @@ The conditions are those of its Pod; one that the Pod does not have, or a Pod th
 from Slurm: one that came from a cordon must not come back as one.
 
 Two annotations go with them. `drain` is Slurm's reason, and what is unknown leaves it: it is the last thing known.
+Only a record that is gone takes it along, since the next one has not been seen with that drain.
 `kept-drain` is there for the day on which the Node leaves. Slurm forgets a node that has left, and a person's drain with
 it; so it stands on the Node from the moment it is seen, and stays when everything else of ours goes. It must not wait
 for the leaving, because then nobody may be looking, and whose the Node was is gone with the claim.
 Where it stands beside the Node object, so that it outlives that too, `sunk.operator.keptdrains` says.
 
-When is a kept drain over? When it was seen on the node in this membership (`drain` says the same) and is there no more:
+When is a kept drain over? When it was seen on this record of the node (`drain` says the same) and is there no more:
 somebody has lifted it. A node that came back shows «not drained» for a moment before the syncer has put it on again, so
-by itself that means nothing until it has lasted.
+by itself that means nothing until it has lasted. Nor does the drain with which a record is born: it is a new one, also
+if nobody saw the old one go.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -21,7 +23,7 @@ from typing import Any, Final
 from msgspec import Struct, field
 
 from sunk.kube.core import Condition, Node, Pod, condition
-from sunk.model import kept, names
+from sunk.model import drains, kept, names
 from sunk.operator.nodeset.claims import LABELS, marked_by
 
 COPIED: Final = (names.SLURM_DRAIN, names.SLURM_RUNNING, names.SLURM_NOT_RESPONDING)
@@ -101,7 +103,7 @@ def _follow(node: Node, member: Member, *, now: datetime) -> Change:
     return Change(
         conditions=tuple(changed for one in said if (changed := _changed(node, one, now=now))),
         annotations={name: text for name, text in annotations.items() if here.get(name) != text},
-        over=bool(annotations) and member.kept_drain is not None and member.cluster not in kept_now,
+        over=names.KEPT_DRAIN in annotations and member.kept_drain is not None and member.cluster not in kept_now,
         wait=wait,
     )
 
@@ -166,7 +168,7 @@ def _annotations(
 ) -> tuple[dict[str, str | None], float | None]:
     """What they should be; what is not named stays as it is. And when to look again."""
     if drain.status == UNKNOWN:
-        return {}, None
+        return {names.DRAIN: None} if drain.reason == names.NOT_REGISTERED else {}, None
     here = node.metadata.annotations
     words = kept.line if drain.reason == names.FROM_SLURM else kept.one_line
     reason = words(drain.message) or NO_REASON if drain.status == "True" else None
@@ -175,7 +177,7 @@ def _annotations(
     wait = None
     if reason is not None and drain.reason == names.FROM_SLURM:
         kept_here[member.cluster] = reason
-    elif before is not None and (before == reason or before != here.get(names.DRAIN)):
+    elif before is not None and (reason in {before, drains.NEW} or before != here.get(names.DRAIN)):
         left = _left(member.pod, drain, now=now)
         if left is None or left > timedelta(0):  # it may be about to be put on again
             kept_here[member.cluster] = before

@@ -23,7 +23,7 @@ from tests.unit.operator.node.scene import (
 )
 
 from sunk.kube.core import Condition, Node, Pod, condition
-from sunk.model import names
+from sunk.model import drains, names
 from sunk.operator.node.plan import (
     COPIED,
     NO_POD,
@@ -40,6 +40,7 @@ from sunk.operator.node.plan import (
 )
 
 KEPT = f"{CLUSTER}:bad fan"
+UNREGISTERED = pod(said(names.SLURM_DRAIN, "Unknown", names.NOT_REGISTERED))
 
 
 def follow(one: Node, its_pod: Pod | None) -> Node:
@@ -130,10 +131,17 @@ def test_the_reason_of_a_drain_is_an_annotation_while_it_holds() -> None:
     assert names.DRAIN not in marks(follow(one, pod(undrained())))
 
 
-@pytest.mark.parametrize("unknown", [None, pod(), pod(said(names.SLURM_DRAIN, "Unknown", "NotRegistered"))])
+@pytest.mark.parametrize("unknown", [None, pod(), pod(said(names.SLURM_DRAIN, "Unknown", "Why"))])
 def test_what_is_unknown_leaves_the_last_reason(unknown: Pod | None) -> None:
     one = follow(node(), pod(drained("bad fan")))
     assert marks(follow(one, unknown)) == marks(one)
+
+
+def test_a_record_that_is_gone_has_no_reason_any_more_and_what_is_kept_stays() -> None:
+    one = follow(node(), pod(drained("bad fan")))
+    change = plan(one, replace(member(UNREGISTERED), kept_drain="bad fan"), now=NOW)
+    assert change.annotations == {names.DRAIN: None}
+    assert not change.over
 
 
 # Drains that are kept
@@ -174,6 +182,21 @@ def test_it_is_also_over_when_nothing_was_known_in_between(unknown: Pod | None) 
 @pytest.mark.parametrize("now", [undrained(since=NOW), drained_by_us("k8s: pod not ready")])
 def test_a_node_that_is_back_keeps_it_until_it_was_put_on_again(now: Condition) -> None:
     assert marks(follow(node(kept_drain=KEPT), pod(now)))[names.KEPT_DRAIN] == KEPT
+
+
+def test_a_record_that_is_made_again_keeps_it_until_it_was_put_on_again() -> None:
+    one = follow(node(), pod(drained("bad fan")))
+    born = follow(one, pod(drained_by_us(drains.NEW)))
+    assert marks(born) == {names.DRAIN: drains.NEW, names.KEPT_DRAIN: KEPT}
+    assert marks(follow(born, pod(undrained(since=NOW))))[names.KEPT_DRAIN] == KEPT
+    again = follow(born, pod(drained("bad fan")))
+    assert names.KEPT_DRAIN not in marks(follow(again, pod(undrained(since=NOW)))), "now somebody has lifted it"
+
+
+@pytest.mark.parametrize("now", [undrained(since=NOW), drained_by_us(drains.NEW), drained_by_us()])
+def test_a_record_that_was_seen_to_be_gone_keeps_it_too(now: Condition) -> None:
+    one = follow(follow(node(), pod(drained("bad fan"))), UNREGISTERED)
+    assert marks(follow(one, pod(now)))[names.KEPT_DRAIN] == KEPT
 
 
 def test_a_kept_drain_that_nobody_puts_on_is_over_after_a_while() -> None:
