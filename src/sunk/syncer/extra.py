@@ -66,6 +66,12 @@ def owed_drain(pair: Pair) -> str | None:
     return None if not words or drains.is_ours(words) else words
 
 
+def owes(pair: Pair) -> bool:
+    """Whether a kept drain is still to be put on, now or when somebody else's is lifted."""
+    owed = owed_drain(pair)
+    return owed is not None and not (drains.is_personal(standing(pair.row)) and kept.line(pair.row.reason) == owed)
+
+
 def _conditions(pod: ComputePod) -> dict[str, str]:
     """Whether it is ready, and what people say of it."""
     hidden = _SLURMS | _KUBERNETES

@@ -70,8 +70,8 @@ class Marking:
 
     async def _merge(self, found: Collection[str]) -> None:
         pairs = [pair for name in found if (pair := self._pairs.of(name)) is not None]
-        # A drain that is to be put back goes first: our key says that this has been done.
-        due = [pair for pair in pairs if extra.differs(pair) and extra.kept_drain(pair) is None]
+        # A drain that is to be put back goes first: our key says that this has been done. One of Slurm's own may cover it.
+        due = [pair for pair in pairs if extra.differs(pair) and not extra.owes(pair)]
         if not due or not self._ground.may_write():
             return
         ours = {pair.name: {extra.KEY: extra.wanted(pair)} for pair in due}

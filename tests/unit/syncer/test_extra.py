@@ -5,6 +5,7 @@ from tests.unit.syncer.both import drained, pair, pod, row
 
 from sunk.model import drains, kept as kept_texts, names
 from sunk.model.drains import Drain
+from sunk.slurm.records import Node
 from sunk.slurm.states import NodeBase
 from sunk.syncer import extra
 from sunk.syncer.deeds import deed
@@ -56,6 +57,25 @@ def test_a_kept_drain_is_not_put_on_a_record_that_is_ours_or_over_what_somebody_
         assert extra.kept_drain(pair(of=kept, on=found)) is None
     for reason in ("", " ", "k8s: cordon"):
         assert extra.kept_drain(pair(of=pod(kept_drain=reason))) is None
+
+
+@pytest.mark.parametrize(
+    ("found", "owes"),
+    [
+        (row(), True),
+        (drained(reason=drains.NEW), True),
+        (drained(reason="Low RealMemory"), True),
+        (row(base=NodeBase.DOWN, reason="bob: smoke"), True),
+        (row(base=NodeBase.DOWN, reason="alice: bad fan"), False),
+        (row(reason="alice: bad fan"), True),
+        (drained(reason="alice: bad fan"), False),
+        (drained(reason=" alice:  bad fan"), False),
+        (drained(reason="Low RealMemory", extra=OURS), False),
+    ],
+)
+def test_a_record_is_not_marked_before_the_kept_drain_was_on_it(*, found: Node, owes: bool) -> None:
+    assert extra.owes(pair(of=pod(kept_drain="alice: bad fan"), on=found)) is owes
+    assert not extra.owes(pair(of=pod(), on=found))
 
 
 @pytest.mark.parametrize("said", ["x" * 70_000, "bad\0fan", "bad\nfan\n" * 3000, "\ud800 bad fan"])

@@ -176,7 +176,9 @@ def _annotations(
     before = kept_here.pop(member.cluster, None) or member.kept_drain
     wait = None
     if reason is not None and drain.reason == names.FROM_SLURM:
-        kept_here[member.cluster] = reason
+        # One that was not seen on this record yet is only covered, and put on when this one is lifted.
+        covers = before not in {None, reason, here.get(names.DRAIN)}
+        kept_here[member.cluster] = before if before is not None and covers else reason
     elif before is not None and (reason in {before, drains.NEW} or before != here.get(names.DRAIN)):
         left = _left(member.pod, drain, now=now)
         if left is None or left > timedelta(0):  # it may be about to be put on again

@@ -199,6 +199,15 @@ def test_a_record_that_was_seen_to_be_gone_keeps_it_too(now: Condition) -> None:
     assert marks(follow(one, pod(now)))[names.KEPT_DRAIN] == KEPT
 
 
+def test_a_drain_that_covers_it_on_a_new_record_does_not_take_its_place() -> None:
+    """Slurm drains a machine that comes back with less memory, before the syncer could put on what was kept."""
+    one = follow(node(kept_drain=KEPT), pod(drained("Low RealMemory")))
+    assert marks(one) == {names.DRAIN: "Low RealMemory", names.KEPT_DRAIN: KEPT}
+    assert marks(follow(one, pod(undrained(since=NOW))))[names.KEPT_DRAIN] == KEPT
+    seen = follow(one, pod(drained("bad fan")))
+    assert marks(follow(seen, pod(drained("smoke"))))[names.KEPT_DRAIN] == f"{CLUSTER}:smoke"
+
+
 def test_a_kept_drain_that_nobody_puts_on_is_over_after_a_while() -> None:
     since = NOW - SURE + timedelta(seconds=20)
     back, its_pod = node(kept_drain=KEPT), pod(undrained(since=since))
