@@ -271,3 +271,22 @@ async def test_our_text_is_taken_off_a_node_in_service(library: Library, orders:
     if seen["n1"].reason:  # 26.05 has taken it off by itself
         assert (await orders.forget_reason(["n1"], seen=seen)).done == ("n1",)
     assert not (await node(library, "n1")).reason.startswith("k8s:")
+
+
+@pytest.mark.parametrize("reason", ["caf\\351", "%070000d"])
+async def test_a_reason_that_we_read_otherwise_than_it_stands_there_keeps_no_order_away(
+    library: Library, orders: Orders, cluster: Remote, reason: str
+) -> None:
+    order = f"scontrol update nodename=n1 state=drain reason=$(printf '{reason}' 0)"
+    cluster.run("sh", "-c", order, on="controller")
+    seen = {"n1": await node(library, "n1")}
+    assert (await orders.undrain(["n1"], seen=seen)).done == ("n1",)
+    assert not (await node(library, "n1")).state.draining
+
+
+async def test_a_long_reason_is_put_back_as_far_as_we_send_it(library: Library, orders: Orders) -> None:
+    now = await node(library, "n1")
+    lost = replace(now, state_bits=now.state_bits | NodeFlag.DRAIN.value, reason="ü" * 32_768 + "...")
+    assert (await orders.put_back({"n1": Covered(row=lost, now=now)})).done == ("n1",)
+    assert (await node(library, "n1")).reason == "ü" * 32_768
+    await orders.undrain(["n1"])

@@ -66,6 +66,11 @@ def is_long(text: str) -> bool:
     return len(text.encode(errors="replace")) > LONG_TEXT
 
 
+def shortened(text: str) -> str:
+    """A text of a node, cut to what we send."""
+    return text.encode(errors="replace")[:LONG_TEXT].decode(errors="ignore") if is_long(text) else text
+
+
 def _check_text(what: str, text: str | None, *, most: int) -> None:
     length = len(text.encode(errors="replace")) if text else 0
     if length > most:

@@ -9,6 +9,7 @@ The design. A few nodes are handled one by one in C (`binding/guarded.h`): read,
 ours in between, while two more threads read that node all the time. What somebody else puts on in the millisecond or
 two between the read and the order is seen by one of these reads, and can be put on again with its text. Many nodes
 would take as many calls; they are compared by one read of the table, told in one call, and read during it and after.
+So are nodes whose reason C cannot compare (`is_altered`).
 
 What was refused: to turn DRAIN into FAIL first, which keeps the text, and to look then. The step that brings the node
 back into service is the same in the end, and has the same gap before it.
@@ -23,6 +24,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from sunk.model import drains
+from sunk.slurm import bounds
 from sunk.slurm.errors import UnknownName
 from sunk.slurm.library import Library
 from sunk.slurm.records import Node
@@ -32,6 +34,7 @@ from sunk.slurm.wire import Change, Expected
 FEW: Final = 4
 """Nodes that are told one by one, at most."""
 FLAGS: Final = NodeFlag.DRAIN | NodeFlag.FAIL | NodeFlag.REBOOT_REQUESTED | NodeFlag.REBOOT_ISSUED
+_REPLACEMENT: Final = "\ufffd"
 _UNSETTLED: Final = frozenset({NodeBase.DOWN, NodeBase.UNKNOWN, NodeBase.FUTURE})
 
 
@@ -56,6 +59,14 @@ def same(seen: Node, now: Node) -> bool:
     settled = (seen.state.base in _UNSETTLED) == (now.state.base in _UNSETTLED)
     flags = seen.state_bits & FLAGS.value == now.state_bits & FLAGS.value
     return settled and flags and (seen.reason, seen.reason_time) == (now.reason, now.reason_time)
+
+
+def is_altered(reason: str) -> bool:
+    """Whether Slurm may hold this reason otherwise than we read it: with bytes that are no UTF-8, or longer.
+
+    C compares bytes and would never find it equal; rows of the table are altered alike, and compare.
+    """
+    return _REPLACEMENT in reason or bounds.is_long(reason)
 
 
 def covered(seen: Node, between: Iterable[Node | None], after: Node, *, change: Change) -> Covered | None:

@@ -82,7 +82,7 @@ class Orders:
         outcomes = []
         for name, one in covered.items():
             flag = NodeFlag.FAIL if one.row.state.failing else NodeFlag.DRAIN
-            change = Change(names="", state=flag.value, reason=one.row.reason)
+            change = Change(names="", state=flag.value, reason=bounds.shortened(one.row.reason))
             outcomes.append(await self._guarded([name], change, seen={name: one.now}))
         done, changed, unknown = ([getattr(one, kind) for one in outcomes] for kind in ("done", "changed", "unknown"))
         return Outcome(done=_sorted(*done), changed=_sorted(*changed), unknown=_sorted(*unknown))
@@ -194,7 +194,7 @@ class Orders:
     async def _guarded(self, names: Collection[str], change: Change, *, seen: Mapping[str, Node]) -> Outcome:
         bounds.check_change(change)
         rows = [seen[name] for name in sorted(set(names))]
-        if len(rows) <= guarded.FEW:
+        if len(rows) <= guarded.FEW and not any(guarded.is_altered(row.reason) for row in rows):
             told = await guarded.one_by_one(self._library, rows, change)
             return Outcome(done=told.done, unknown=told.unknown, changed=told.changed, covered=told.covered)
         before = await self._rows()

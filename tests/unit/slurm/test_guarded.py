@@ -1,0 +1,37 @@
+"""What an order for a node as it was seen has taken from somebody else."""
+
+from typing import Any
+
+import pytest
+from tests.unit.slurm.blank import blank
+
+from sunk.model import drains
+from sunk.slurm import bounds, guarded
+from sunk.slurm.records import Node
+from sunk.slurm.states import NodeBase, NodeFlag
+from sunk.slurm.wire import Change
+
+UNDRAIN = Change(names="n1", state=NodeFlag.UNDRAIN.value)
+DRAINED, IDLE, DOWN = NodeBase.IDLE.value | NodeFlag.DRAIN.value, NodeBase.IDLE.value, NodeBase.DOWN.value
+
+
+def node(bits: int, reason: str = "", *, at: int = 1, **values: Any) -> Node:
+    return blank(Node, name="n1", state_bits=bits, reason=reason, reason_time=at, **values)
+
+
+OURS = node(DRAINED, "k8s: cordon")
+
+
+@pytest.mark.parametrize("reason", ["bob: caf\ufffd", "r" * 65_537])
+def test_a_reason_that_may_stand_there_otherwise_is_not_compared_by_its_bytes(reason: str) -> None:
+    assert guarded.is_altered(reason)
+
+
+@pytest.mark.parametrize("reason", ["", "bob: fan", "größer", "r" * 65_536])
+def test_every_other_reason_is(reason: str) -> None:
+    assert not guarded.is_altered(reason)
+
+
+def test_a_long_reason_is_cut_between_characters() -> None:
+    assert bounds.shortened("fan") == "fan"
+    assert bounds.shortened("x" + "ü" * 40_000) == "x" + "ü" * 32_767
