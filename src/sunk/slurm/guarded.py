@@ -76,8 +76,10 @@ def covered(seen: Node, between: Iterable[Node | None], after: Node, *, change: 
     lost = [row for row in between if row is not None and _is_others(row, seen=seen, change=change)]
     if lost:
         return Covered(row=lost[-1], now=after)
-    if change.reason is None and not after.state.out_of_service and _is_foreign(after, seen=seen):
-        # Lifted, and the text is left: this is how 24.11 shows it. Whether it was FAIL is not said any more.
+    in_service = not after.state.out_of_service and after.state.base is not NodeBase.DOWN
+    if change.reason is None and in_service and _is_foreign(after, seen=seen):
+        # Lifted, and the text is left: this is how 24.11 shows it. Whether it was FAIL is not said any more. At a node
+        # that is DOWN the text says why it is.
         return Covered(row=replace(after, state_bits=after.state_bits | NodeFlag.DRAIN.value), now=after)
     return None
 
@@ -90,8 +92,8 @@ def _is_others(row: Node, *, seen: Node, change: Change) -> bool:
 
 
 def _is_foreign(row: Node, *, seen: Node, new: bool = False) -> bool:
-    if not row.reason or drains.is_ours(row.reason):
-        return False
+    if row.reason in {"", drains.NOT_RESPONDING} or drains.is_ours(row.reason):
+        return False  # nobody's, Slurm's own at a node that it lost, or ours
     return new or (row.reason, row.reason_time) != (seen.reason, seen.reason_time)
 
 

@@ -35,3 +35,21 @@ def test_every_other_reason_is(reason: str) -> None:
 def test_a_long_reason_is_cut_between_characters() -> None:
     assert bounds.shortened("fan") == "fan"
     assert bounds.shortened("x" + "ü" * 40_000) == "x" + "ü" * 32_767
+
+
+def test_a_drain_of_somebody_else_that_an_undrain_has_lifted_is_known_by_its_text() -> None:
+    lost = guarded.covered(OURS, [], node(IDLE, "bob: fan", at=2), change=UNDRAIN)
+    assert lost is not None
+    assert lost.row.state.draining
+    assert lost.row.reason == "bob: fan"
+
+
+@pytest.mark.parametrize("reason", [drains.NOT_RESPONDING, "bob: broken"])
+def test_a_node_that_goes_down_at_the_moment_of_an_undrain_was_not_drained_by_anybody(reason: str) -> None:
+    assert guarded.covered(OURS, [], node(DOWN, reason, at=2), change=UNDRAIN) is None
+
+
+def test_what_slurm_writes_at_a_lost_node_is_no_drain_of_a_person() -> None:
+    lost = node(DOWN | NodeFlag.DRAIN.value, drains.NOT_RESPONDING, at=2)
+    assert guarded.covered(OURS, [lost], node(DOWN, drains.NOT_RESPONDING, at=2), change=UNDRAIN) is None
+    assert guarded.covered(OURS, [], node(IDLE, drains.NOT_RESPONDING, at=2), change=UNDRAIN) is None
