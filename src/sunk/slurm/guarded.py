@@ -11,13 +11,15 @@ two between the read and the order is seen by one of these reads, and can be put
 would take as many calls; they are compared by one read of the table, told in one call, and read during it and after.
 So are nodes whose reason C cannot compare (`is_altered`).
 
+If Slurm falls silent after the order was sent, what was seen until then is kept (`Attempt`), and judged by a read that
+is made when Slurm answers again.
+
 What was refused: to turn DRAIN into FAIL first, which keeps the text, and to look then. The step that brings the node
 back into service is the same in the end, and has the same gap before it.
 """
 
 import asyncio
 from collections.abc import Collection, Iterable
-from functools import partial
 from typing import Final
 
 from msgspec import Struct
@@ -25,11 +27,11 @@ from msgspec.structs import replace
 
 from sunk.model import drains
 from sunk.slurm import bounds
-from sunk.slurm.errors import UnknownName
+from sunk.slurm.errors import UnknownName, Unreachable
 from sunk.slurm.library import Library
 from sunk.slurm.records import Node
 from sunk.slurm.states import NodeBase, NodeFlag
-from sunk.slurm.wire import Change, Expected
+from sunk.slurm.wire import Change, Expected, Watched
 
 FEW: Final = 4
 """Nodes that are told one by one, at most."""
@@ -45,6 +47,21 @@ class Covered(Struct, frozen=True):
     now: Node
 
 
+class Attempt(Struct):
+    """An order for one node of which Slurm did not say what became: somebody's drain may be lost to it.
+
+    The call cannot be recalled, and its thread may come back with what it saw after we have stopped waiting for it.
+    """
+
+    row: Node
+    change: Change
+    seen: Watched | None = None
+    """None if nothing was sent, or while its thread has not come back."""
+    began: bool = False
+    ended: bool = False
+    """By its thread."""
+
+
 class Told(Struct, frozen=True):
     """What became of an order for a few nodes."""
 
@@ -52,6 +69,9 @@ class Told(Struct, frozen=True):
     changed: tuple[str, ...]
     unknown: tuple[str, ...]
     covered: dict[str, Covered]
+    unfinished: tuple[Attempt, ...] = ()
+    trouble: Exception | None = None
+    """What kept some of them from it; the others are done."""
 
 
 def same(seen: Node, now: Node) -> bool:
@@ -97,27 +117,45 @@ def _is_foreign(row: Node, *, seen: Node, new: bool = False) -> bool:
     return new or (row.reason, row.reason_time) != (seen.reason, seen.reason_time)
 
 
+def judged(attempt: Attempt, now: Node) -> Covered | None:
+    """What an order has taken from somebody else of which there was no answer, by a read that was made since."""
+    if attempt.seen is None or not attempt.seen.sent:
+        return None
+    return covered(attempt.row, attempt.seen.between, now, change=attempt.change)
+
+
 async def one_by_one(library: Library, rows: Collection[Node], change: Change) -> Told:
-    """Change each of these nodes if it is as it was seen."""
-    views = await asyncio.gather(*(_change(library, row, change) for row in rows))
-    found = [(row, view) for row, view in zip(rows, views, strict=True) if view is not None]
-    sent = [(row, view) for row, view in found if len(view) > 1]
-    lost = {
-        row.name: one for row, view in sent if (one := covered(row, view[1:-1], view[-1], change=change)) is not None
-    }
+    """Change each of these nodes if it is as it was seen. A trouble with one keeps nothing of the others back."""
+    attempts = [Attempt(row=row, change=replace(change, names=row.name)) for row in rows]
+    troubles = await asyncio.gather(*(_change(library, one) for one in attempts), return_exceptions=True)
+    well = [one for one, trouble in zip(attempts, troubles, strict=True) if trouble is None]
+    sent = [(one.row.name, one, one.seen.rows[-1]) for one in well if one.seen is not None and one.seen.sent]
+    lost = {name: judged(one, after) for name, one, after in sent}
+    wrong = [(one, trouble) for one, trouble in zip(attempts, troubles, strict=True) if trouble is not None]
+    others = [trouble for _, trouble in wrong if not isinstance(trouble, UnknownName)]
+    if fatal := next((one for one in others if not isinstance(one, Exception)), None):
+        raise fatal
     return Told(
-        done=tuple(row.name for row, _ in sent),
-        changed=tuple(row.name for row, view in found if len(view) == 1),
-        unknown=tuple(row.name for row, view in zip(rows, views, strict=True) if view is None),
-        covered=lost,
+        done=tuple(name for name, _, _ in sent),
+        changed=tuple(one.row.name for one in well if one.seen is not None and not one.seen.sent),
+        unknown=tuple(one.row.name for one, trouble in wrong if isinstance(trouble, UnknownName)),
+        covered={name: one for name, one in lost.items() if one is not None},
+        unfinished=tuple(one for one, trouble in wrong if one.began and isinstance(trouble, Unreachable)),
+        trouble=next((one for one in others if isinstance(one, Exception)), None),
     )
 
 
-async def _change(library: Library, row: Node, change: Change) -> tuple[Node, ...] | None:
-    """What was seen of a node before, during and after its change; only before, if it was not told; None: unknown."""
-    seen = Expected(state=row.state_bits, flags=FLAGS.value, reason=row.reason, reason_time=row.reason_time)
-    order = replace(change, names=row.name)
-    try:
-        return await library.call(partial(library.wire.update_if, order, seen), asked=f"update node {row.name}")
-    except UnknownName:
-        return None
+async def _change(library: Library, attempt: Attempt) -> None:
+    row = attempt.row
+    expected = Expected(state=row.state_bits, flags=FLAGS.value, reason=row.reason, reason_time=row.reason_time)
+
+    def send() -> None:
+        attempt.began = True
+        try:
+            attempt.seen = library.wire.update_if(attempt.change, expected)
+        finally:
+            attempt.ended = True
+        if attempt.seen.trouble is not None:
+            raise attempt.seen.trouble
+
+    await library.call(send, asked=f"update node {row.name}")

@@ -12,6 +12,7 @@ overwritten nor lifted, as far as Slurm lets one be sure of that; see `guarded`.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -22,7 +23,7 @@ from msgspec.structs import replace
 from sunk.model import drains, hostlist
 from sunk.slurm import bounds, extra as extras, guarded
 from sunk.slurm.errors import Denied, SlurmError, Unauthenticated, UnknownName, Unreachable
-from sunk.slurm.guarded import Covered
+from sunk.slurm.guarded import Attempt, Covered
 from sunk.slurm.library import Library
 from sunk.slurm.mirror import Mirror
 from sunk.slurm.records import Node
@@ -30,6 +31,8 @@ from sunk.slurm.states import NodeBase, NodeFlag, NodeState
 from sunk.slurm.wire import Change
 
 ATTEMPTS: Final = 4
+MOST_UNFINISHED: Final = 256
+"""Orders without an answer that are remembered; of more than these the oldest are forgotten."""
 
 
 class Outcome(Struct, frozen=True):
@@ -46,6 +49,8 @@ class Outcome(Struct, frozen=True):
     """Not told: they are no longer as they were seen."""
     covered: Mapping[str, Covered] = {}
     """What somebody else had put on at the same moment, and the order has overwritten or lifted."""
+    trouble: Exception | None = None
+    """What kept the order from some nodes, to be raised once what it has covered is put back."""
 
 
 class Orders:
@@ -55,6 +60,7 @@ class Orders:
         """With a mirror, it hears before nodes are deleted that their absence will be nothing to wonder about."""
         self._library = library
         self._mirror = mirror
+        self._unfinished: deque[Attempt] = deque(maxlen=MOST_UNFINISHED)
 
     async def drain(self, names: Collection[str], *, reason: str, seen: Mapping[str, Node] | None = None) -> Outcome:
         """Take nodes out of service once their jobs are done. Without a reason Slurm would leave an old one standing."""
@@ -79,13 +85,34 @@ class Orders:
 
     async def put_back(self, covered: Mapping[str, Covered]) -> Outcome:
         """Put on again what an order of ours has overwritten, unless somebody has said something else since."""
-        outcomes = []
-        for name, one in covered.items():
-            flag = NodeFlag.FAIL if one.row.state.failing else NodeFlag.DRAIN
-            change = Change(names="", state=flag.value, reason=bounds.shortened(one.row.reason))
-            outcomes.append(await self._guarded([name], change, seen={name: one.now}))
+        outcomes = [await self._put_back(name, one) for name, one in covered.items()]
         done, changed, unknown = ([getattr(one, kind) for one in outcomes] for kind in ("done", "changed", "unknown"))
-        return Outcome(done=_sorted(*done), changed=_sorted(*changed), unknown=_sorted(*unknown))
+        trouble = next((one.trouble for one in outcomes if one.trouble is not None), None)
+        return Outcome(done=_sorted(*done), changed=_sorted(*changed), unknown=_sorted(*unknown), trouble=trouble)
+
+    async def _put_back(self, name: str, one: Covered) -> Outcome:
+        flag = NodeFlag.FAIL if one.row.state.failing else NodeFlag.DRAIN
+        change = Change(names="", state=flag.value, reason=bounds.shortened(one.row.reason))
+        try:
+            return await self._guarded([name], change, seen={name: one.now})
+        except SlurmError as trouble:  # keeps no other from theirs
+            return Outcome(trouble=trouble)
+
+    @property
+    def unfinished(self) -> frozenset[str]:
+        """Nodes of which it is not known what an order has taken from somebody else."""
+        return frozenset(one.row.name for one in self._unfinished)
+
+    async def judge_unfinished(self) -> dict[str, Covered]:
+        """What has to be put back of orders that Slurm did not answer. Each is judged once, upon a read of now."""
+        rows = await self._rows()
+        found: dict[str, Covered] = {}
+        for one in [one for one in self._unfinished if one.ended]:
+            self._unfinished.remove(one)
+            now = rows.get(one.row.name)
+            if now is not None and (lost := guarded.judged(one, now)) is not None:
+                found[one.row.name] = lost
+        return found
 
     async def set_reason(self, names: Collection[str], *, reason: str) -> Outcome:
         """Change the reason, and its time, but no state. On a node that is not drained 26.05 does not keep it."""
@@ -196,7 +223,9 @@ class Orders:
         rows = [seen[name] for name in sorted(set(names))]
         if len(rows) <= guarded.FEW and not any(guarded.is_altered(row.reason) for row in rows):
             told = await guarded.one_by_one(self._library, rows, change)
-            return Outcome(done=told.done, unknown=told.unknown, changed=told.changed, covered=told.covered)
+            self._unfinished.extend(told.unfinished)
+            some = Outcome(done=told.done, unknown=told.unknown, changed=told.changed, covered=told.covered)
+            return replace(some, trouble=told.trouble)
         before = await self._rows()
         ready = [row for row in rows if row.name in before and guarded.same(row, before[row.name])]
         sent, between = await asyncio.gather(self._update([row.name for row in ready], change), self._rows())

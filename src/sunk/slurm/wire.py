@@ -48,6 +48,25 @@ class Expected(Struct, frozen=True):
     reason_time: int
 
 
+class Watched(Struct, frozen=True):
+    """What was seen of a node around its change: as it was, what others put on meanwhile, and as it is now.
+
+    If it was another one nothing was sent, and there is only what it was. With a trouble something was sent, and what it
+    is now is missing.
+    """
+
+    rows: tuple[Node, ...]
+    trouble: errors.SlurmError | None = None
+
+    @property
+    def sent(self) -> bool:
+        return len(self.rows) > 1 or self.trouble is not None
+
+    @property
+    def between(self) -> tuple[Node, ...]:
+        return self.rows[1:-1] if self.trouble is None else self.rows[1:]
+
+
 class Given(Struct, frozen=True):
     """A job that Slurm took. `nodes` is a hostlist, empty while it waits; `waits` is why, as an error number, or 0."""
 
@@ -121,11 +140,8 @@ class Wire:
     def update_nodes(self, change: Change) -> None:
         self._change(self._lib.sunk_update_nodes, change, verb="update")
 
-    def update_if(self, change: Change, expected: Expected) -> tuple[Node, ...]:
-        """Change one node if it is as expected. Give it as it was, what others put on meanwhile, and as it is now.
-
-        If it was another one nothing was sent, and only what it was is given. Raises where the change was refused.
-        """
+    def update_if(self, change: Change, expected: Expected) -> Watched:
+        """Change one node if it is as expected. Raises where nothing was sent."""
         message, _held = self._message(change)
         as_seen = self._ffi.new("sunk_expected *")
         reason = as_seen.reason = self._text(expected.reason)
@@ -136,7 +152,7 @@ class Wire:
         )
         del reason  # C has read it until now
         assert found is not None  # noqa: S101 - a single node is never «unchanged»
-        return found.rows
+        return Watched(rows=found.rows, trouble=self._refusal(found.updated, asked=asked) if found.updated else None)
 
     def create_nodes(self, change: Change) -> None:
         # slurmctld of every release so far ends by a creation without a node line.
@@ -221,9 +237,12 @@ class Wire:
 
     def _check(self, code: int, *, asked: str) -> None:
         if code:
-            text = self._ffi.string(self._lib.slurm_strerror(code)).decode(errors="replace")
-            name = self._ffi.string(self._lib.sunk_error_name(code)).decode()
-            raise errors.refusal(code, asked=asked, text=text, name=name)
+            raise self._refusal(code, asked=asked)
+
+    def _refusal(self, code: int, *, asked: str) -> errors.SlurmError:
+        text = self._ffi.string(self._lib.slurm_strerror(code)).decode(errors="replace")
+        name = self._ffi.string(self._lib.sunk_error_name(code)).decode()
+        return errors.refusal(code, asked=asked, text=text, name=name)
 
 
 def _short(names: str) -> str:

@@ -56,6 +56,8 @@ _SLICE: Final = 500
 """Nodes looked at before others get a turn."""
 _LOOKS: Final = 3
 """How often nodes that change under our hands are decided upon in one round."""
+_UNSETTLED: Final = 1.0
+"""Seconds until it is asked again what became of an order that Slurm did not answer."""
 _BACK_OFF: Final = BackOff(first=0.2, longest=30.0)
 
 
@@ -152,6 +154,8 @@ class Downward:
         failed: dict[str, Exception] = {}
         try:
             self._tell_of_waves()
+            for name in await self._teller.settle():
+                self._queue.add_after(name, delay=_UNSETTLED)
             groups = await self._look(found)
             if groups.asked:  # a person is answered by what is so now, and may wait for a read
                 await self._ground.mirror.read_after()

@@ -2,7 +2,7 @@
 
 An order about a drain holds for nodes that are as they were when it was decided; the others are given back, to be looked
 at again. If somebody else drained a node in the very moment of an order, and the order has overwritten or lifted that,
-it is put on again with its text, and an event says so.
+it is put on again with its text, and an event says so. If Slurm falls silent before that, it is done when Slurm answers.
 """
 
 import asyncio
@@ -68,7 +68,18 @@ class Teller:
         self._ground = ground
         self._want_reconfigure = want_reconfigure
         self._hands = asyncio.Semaphore(_HANDS)
+        self._owed: dict[str, Covered] = {}
+        """Drains of others that wait to be put back until Slurm answers."""
         self.counts: Final = Counts()
+
+    async def settle(self) -> frozenset[str]:
+        """Put back what orders have taken from others while Slurm fell silent. Give nodes of which it is not known yet."""
+        orders = self._ground.orders
+        if (orders.unfinished or self._owed) and self._ground.may_write():
+            owed = self._owed | await orders.judge_unfinished()
+            if owed:
+                await self._put_back(owed, by="order without an answer")
+        return orders.unfinished
 
     async def tell(self, groups: Groups) -> Result:
         """Tell all, and give the nodes of which that did not succeed. What is refused to some keeps no other from his.
@@ -119,11 +130,17 @@ class Teller:
             self._want_reconfigure(changed)  # partitions that are made of features follow only then
         if outcome.covered:
             await self._put_back(outcome.covered, by=call.words)
+        if outcome.trouble is not None:
+            raise outcome.trouble
         return outcome
 
     async def _put_back(self, covered: Mapping[str, Covered], *, by: str) -> None:
         """Put on again what somebody else had said in the very moment of an order."""
+        self._owed |= covered
         outcome = await self._ground.orders.put_back(covered)
+        again = isinstance(outcome.trouble, Unreachable)  # what is refused is refused again
+        for name in {*outcome.done, *outcome.changed, *outcome.unknown} if again else covered:
+            self._owed.pop(name, None)
         self.counts.restored += len(outcome.done)
         for name in outcome.done:
             lost = covered[name].row
@@ -137,6 +154,8 @@ class Teller:
                 )
                 said = {"uid": lost.reason_uid, "name": name, "word": word, "text": lost.reason}
                 self._ground.recorder.warn(about(pod, kind="Pod"), "DrainPutBack", note, action="Drain", **said)
+        if outcome.trouble is not None:
+            raise outcome.trouble
 
     def _changed(self, call: Call) -> frozenset[str]:
         """The features that some of these nodes get or lose."""

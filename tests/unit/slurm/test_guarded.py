@@ -7,9 +7,11 @@ from tests.unit.slurm.blank import blank
 
 from sunk.model import drains
 from sunk.slurm import bounds, guarded
+from sunk.slurm.errors import Unreachable
+from sunk.slurm.guarded import Attempt
 from sunk.slurm.records import Node
 from sunk.slurm.states import NodeBase, NodeFlag
-from sunk.slurm.wire import Change
+from sunk.slurm.wire import Change, Watched
 
 UNDRAIN = Change(names="n1", state=NodeFlag.UNDRAIN.value)
 DRAINED, IDLE, DOWN = NodeBase.IDLE.value | NodeFlag.DRAIN.value, NodeBase.IDLE.value, NodeBase.DOWN.value
@@ -53,3 +55,24 @@ def test_what_slurm_writes_at_a_lost_node_is_no_drain_of_a_person() -> None:
     lost = node(DOWN | NodeFlag.DRAIN.value, drains.NOT_RESPONDING, at=2)
     assert guarded.covered(OURS, [lost], node(DOWN, drains.NOT_RESPONDING, at=2), change=UNDRAIN) is None
     assert guarded.covered(OURS, [], node(IDLE, drains.NOT_RESPONDING, at=2), change=UNDRAIN) is None
+
+
+LOST = Unreachable(1800, asked="update node n1")
+BOBS = node(DRAINED, "bob: fan", at=2)
+
+
+@pytest.mark.parametrize(
+    ("watched", "lost"),
+    [
+        (Watched((OURS, BOBS), trouble=LOST), True),
+        (Watched((OURS, BOBS, node(IDLE))), True),
+        (Watched((OURS,), trouble=LOST), False),
+        (Watched((BOBS,)), False),  # not sent
+        (None, False),
+    ],
+)
+def test_an_order_without_an_answer_is_judged_by_what_was_seen_of_it(watched: Watched | None, *, lost: bool) -> None:
+    attempt = Attempt(row=OURS, change=UNDRAIN, seen=watched)
+    found = guarded.judged(attempt, node(IDLE))
+    assert (found is not None and found.row.reason == "bob: fan") == lost
+    assert guarded.judged(attempt, BOBS) is None, "it stands"

@@ -7,7 +7,7 @@ from typing import Any, TypeVar, cast
 
 from msgspec import json
 from msgspec.structs import replace
-from tests.unit.slurm.scripted import Server
+from tests.unit.slurm.scripted import Server, gone
 from tests.unit.syncer.both import CLUSTER, HERE, entry, member, pair, pod, row, slice_of
 from tests.unit.syncer.stores import complete, put
 
@@ -27,7 +27,7 @@ from sunk.slurm.mirror import Mirror
 from sunk.slurm.orders import Orders
 from sunk.slurm.records import Node, Table
 from sunk.slurm.states import NodeFlag
-from sunk.slurm.wire import Change, Expected
+from sunk.slurm.wire import Change, Expected, Watched
 from sunk.syncer import extra
 from sunk.syncer.downward import Downward
 from sunk.syncer.ground import Ground
@@ -47,6 +47,8 @@ class Slurm(Server):
         self.refuses: Callable[[Change], Exception | None] = lambda _: None
         self.in_between: Callable[[Change], tuple[Node, ...]] = lambda _: ()
         """What others do between the last look and the order, as it is seen."""
+        self.falls_silent = False
+        """Once, when the next order for a single node is carried out and not answered yet."""
 
     @property
     def wire(self) -> "Slurm":
@@ -78,19 +80,22 @@ class Slurm(Server):
     def delete_nodes(self, names: str) -> None:
         self.drop(*hostlist.expand(names))
 
-    def update_if(self, change: Change, expected: Expected) -> tuple[Node, ...]:
+    def update_if(self, change: Change, expected: Expected) -> Watched:
         """As C does it: nothing is sent if the node is another one by now."""
         before = self.node(change.names)
         if before is None:
             raise UnknownName(2018, asked=f"update {change.names}")
         flags = before.state_bits & expected.flags, before.reason, before.reason_time
         if flags != (expected.state & expected.flags, expected.reason, expected.reason_time):
-            return (before,)
+            return Watched((before,))
         between = self.in_between(change)
         self.update_nodes(change)
+        if self.falls_silent:
+            self.falls_silent, self.away = False, gone()
+            return Watched((before, *between), trouble=gone())
         after = self.node(change.names)
         assert after is not None
-        return (before, *between, after)
+        return Watched((before, *between, after))
 
     def _changed_row(self, node: Node, change: Change) -> Node:
         bits = node.state_bits

@@ -91,6 +91,55 @@ async def test_what_somebody_else_put_on_at_the_moment_of_an_undrain_is_put_back
         assert stage.ground.recorder.statistics().recorded == 1
 
 
+async def test_what_an_undrain_took_before_slurm_fell_silent_is_put_back_when_slurm_answers() -> None:
+    async with staged(["n1"]) as stage:
+        stage.put(pod("n1", cordon="disk"))
+        await asyncio.sleep(1)
+        stage.slurm.in_between = lambda change: (
+            (drained("n1", reason="alice: fan"),) if change.state == NodeFlag.UNDRAIN.value else ()
+        )
+        stage.slurm.falls_silent = True
+        stage.put(pod("n1"))
+        await asyncio.sleep(30)
+        assert not stage.slurm.is_drained("n1")
+        stage.slurm.away = None
+        await asyncio.sleep(40)
+        assert stage.slurm.drains()[1:] == [("n1", None), ("n1", "alice: fan")]
+        assert stage.slurm.is_drained("n1")
+
+
+async def test_a_drain_that_could_not_be_put_back_is_put_back_when_slurm_answers() -> None:
+    async with staged(["n1"]) as stage:
+        stage.put(pod("n1", cordon="disk"))
+        await asyncio.sleep(1)
+        stage.slurm.in_between = lambda change: (
+            (drained("n1", reason="alice: fan"),) if change.state == NodeFlag.UNDRAIN.value else ()
+        )
+        stage.slurm.refuses = lambda change: gone() if change.reason == "alice: fan" else None
+        stage.put(pod("n1"))
+        await asyncio.sleep(1)
+        assert not stage.slurm.is_drained("n1")
+        stage.slurm.refuses = lambda _: None
+        await asyncio.sleep(40)
+        assert stage.slurm.drains()[1:] == [("n1", None), ("n1", "alice: fan")]
+
+
+async def test_a_drain_that_slurm_refuses_to_take_back_holds_up_nobody() -> None:
+    async with staged(["n1", "n2"]) as stage:
+        stage.put(pod("n1", cordon="disk"))
+        await asyncio.sleep(1)
+        stage.slurm.in_between = lambda change: (
+            (drained("n1", reason="alice: fan"),) if change.state == NodeFlag.UNDRAIN.value else ()
+        )
+        denied = Denied(2002, asked="update n1")
+        stage.slurm.refuses = lambda change: denied if change.reason == "alice: fan" else None
+        stage.put(pod("n1"))
+        await asyncio.sleep(1)
+        stage.put(pod("n2", cordon="disk"))
+        await asyncio.sleep(1)
+        assert stage.slurm.is_drained("n2")
+
+
 async def test_a_text_that_an_undrain_has_left_tells_that_somebody_elses_drain_was_lifted() -> None:
     """Slurm 24.11 keeps it, so nothing is lost there even if no read saw it in time."""
     async with staged(["n1"]) as stage:

@@ -5,7 +5,8 @@
  * and on most releases no trace of it is left, but one of these reads has seen it. They begin first and end last.
  *
  * The buffer holds what was seen, like a table of nodes: the node before, what others had put on meanwhile, and the node
- * after. If it was not as expected nothing is sent, and there is only the first of these.
+ * after. If it was not as expected nothing is sent, and there is only the first of these. If something was sent and then
+ * Slurm fell silent, there is no last one, and the error takes the place of the table's time: what was seen must not be lost.
  */
 
 #define SUNK_WATCHERS 2
@@ -93,7 +94,7 @@ static int sunk_update_if(const sunk_change *c, const sunk_expected *e, sunk_buf
 {
 	sunk_watch watches[SUNK_WATCHERS];
 	node_info_msg_t *before, *after = NULL;
-	int code, began = 0, count = 1;
+	int code, sent = 0, began = 0, count = 1;
 	for (; began < SUNK_WATCHERS; began++) {
 		watches[began] = (sunk_watch) { .change = c, .expected = e };
 		if (pthread_create(&watches[began].thread, NULL, sunk_watch_node, &watches[began]))
@@ -102,6 +103,7 @@ static int sunk_update_if(const sunk_change *c, const sunk_expected *e, sunk_buf
 	before = sunk_one_node(c->names);
 	code = before ? 0 : FAILED();
 	if (before && sunk_is_expected(&before->node_array[0], e)) {
+		sent = 1;
 		code = sunk_update_nodes(c);
 		after = code ? NULL : sunk_one_node(c->names);
 		code = code || after ? code : FAILED();
@@ -110,7 +112,7 @@ static int sunk_update_if(const sunk_change *c, const sunk_expected *e, sunk_buf
 		__atomic_store_n(&watches[i].end, 1, __ATOMIC_RELEASE);
 	for (int i = 0; i < began; i++) {
 		pthread_join(watches[i].thread, NULL);
-		if (!after)	/* nothing was sent, so nothing of others was overwritten */
+		if (!sent)	/* nothing was sent, so nothing of others was overwritten */
 			while (watches[i].count)
 				slurm_free_node_info_msg(watches[i].seen[--watches[i].count]);
 		count += watches[i].count;
@@ -121,6 +123,6 @@ static int sunk_update_if(const sunk_change *c, const sunk_expected *e, sunk_buf
 	for (int i = 0; i < began; i++)
 		sunk_put_seen(b, watches[i].seen, watches[i].count);
 	sunk_put_seen(b, &after, !!after);
-	put_number(b, 0);
-	return code ? code : sunk_done(b);
+	put_number(b, !sent ? 0 : code < 0 ? SLURM_UNEXPECTED_MSG_ERROR : code);	/* -1: an error without a number */
+	return code && !sent ? code : sunk_done(b);
 }
