@@ -60,7 +60,8 @@ def undrain(
     """Put Slurm nodes back into service.
 
     Lifts a drain that a person or Slurm itself has set, and only that: a node that is down stays down. A drain that
-    begins with `k8s:` follows from something in Kubernetes and would come back; the answer says from what.
+    begins with `k8s:` follows from something in Kubernetes and would come back; the answer says from what. If the node
+    is drained for another reason by the time the order is carried out, that drain stays, and the answer names it.
     """
     _give(nodes, "undrain", reason="", timeout=timeout, at=(kubeconfig, context, namespace))
 

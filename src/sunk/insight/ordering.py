@@ -12,13 +12,14 @@ from contextlib import suppress
 from typing import Final, Literal
 
 from msgspec import Struct, json
+from msgspec.structs import replace
 
 from sunk.kube.client import Client, Scope
-from sunk.kube.core import PODS, Pod
+from sunk.kube.core import PODS, Pod, condition
 from sunk.kube.errors import NotFound
 from sunk.kube.patch import Merge
 from sunk.model import foreign, hostlist, names
-from sunk.model.personal import Answer, Order
+from sunk.model.personal import LONGEST, Answer, Order
 from sunk.model.refusal import Refusal
 
 INTERVAL: Final = 0.2
@@ -52,7 +53,7 @@ async def give(
 
 
 async def _ask(client: Client, pod: Pod, order: Order) -> Told | None:
-    note = {names.ORDER: json.encode(order).decode()}
+    note = {names.ORDER: json.encode(about(order, pod)).decode()}
     body = {"metadata": {"uid": pod.metadata.uid, "annotations": note}}
     try:
         await client.patch(PODS, pod.metadata.name, Merge(body), namespace=pod.metadata.namespace)
@@ -117,6 +118,14 @@ def _some(items: Sequence[str]) -> str:
 def order(act: Literal["drain", "undrain"], reason: str = "") -> Order:
     """An order that is not the same as any before it."""
     return Order(id=secrets.token_hex(8), act=act, reason=reason)
+
+
+def about(order: Order, pod: Pod) -> Order:
+    """An order as it is given to a Pod: an undrain names the drain that is seen there, and lifts no later one."""
+    seen = condition(pod.status.conditions, names.SLURM_DRAIN)
+    if order.act != "undrain" or seen is None or seen.status != "True":
+        return order
+    return replace(order, lifts=seen.message[:LONGEST])
 
 
 def signed(reason: str) -> str:

@@ -4,9 +4,12 @@ People who may write to a Pod may drain its node. The reason is theirs: it never
 lifts it.
 """
 
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct
+
+LONGEST: Final = 1024
+"""Characters of a drain's reason that people see at a Pod, and that an undrain names."""
 
 
 class Order(Struct, frozen=True, omit_defaults=True):
@@ -15,6 +18,8 @@ class Order(Struct, frozen=True, omit_defaults=True):
     id: str
     act: Literal["drain", "undrain"]
     reason: str = ""
+    lifts: str | None = None
+    """The reason of the drain that an undrain is about, as its author saw it. None: whatever drain there is."""
 
 
 class Answer(Struct, frozen=True, omit_defaults=True):

@@ -1,7 +1,8 @@
 """What people ask of Slurm about a node, through `sunk drain` and `sunk undrain`: what is done, and what they hear.
 
 An order is done once; that it was done stands beside it. A drain of a person goes over ours, since theirs has to stay
-when ours is lifted; theirs may be lifted by anybody, and ours is then put on if a cause still holds.
+when ours is lifted; theirs may be lifted by anybody, and ours is then put on if a cause still holds. An undrain names the
+drain that its author saw, and lifts no other: one may have been put on before the order is done, however late that is.
 """
 
 from hashlib import sha256
@@ -11,13 +12,15 @@ from msgspec import Struct
 
 from sunk.model import drains, foreign, names
 from sunk.model.drains import Deed, Drain, Undrain
-from sunk.model.personal import Answer, Order
+from sunk.model.personal import LONGEST, Answer, Order
 from sunk.syncer.causes import Pair, causes, standing
 from sunk.syncer.pods import ComputePod
 
 LONGEST_ID: Final = 128
 _SHOWN: Final = 1024
 """Characters of an answer: a reason that somebody put on in Slurm may be of any length."""
+_NAMED: Final = 900
+"""Characters of a reason that words stand around, in an answer that is cut."""
 
 
 class Asked(Struct, frozen=True):
@@ -65,17 +68,26 @@ def _undrain(order: Order, pair: Pair) -> Asked:
     ours = drains.text(causes(pair))
     if not (found.draining or found.failing):
         return _yes(order.id, "it is not drained")
-    if found.rebooting:
-        return _no(order.id, "Slurm is to reboot it: wait for that, or end it by `scontrol cancel_reboot`")
-    if not found.foreign and ours is not None:
-        return _no(order.id, f"it comes back for as long as its cause holds: {ours}. End that first.")
-    if found.down or not found.registered:
-        word = "down" if found.down else "not registered"
-        return _no(order.id, f"Slurm says it is {word}, and an undrain would bring it back to service: mend that first")
+    if (why := _against(order, found, ours=ours)) is not None:
+        return _no(order.id, why)
     if ours is not None:
         words = f"the drain «{found.reason[:_SHOWN]}» is lifted, and the node stays drained: {ours}"
         return Asked(Answer(id=order.id, done=True, words=words), Drain(ours))
     return Asked(Answer(id=order.id, done=True, words=f"the drain «{found.reason[:_SHOWN]}» is lifted"), Undrain())
+
+
+def _against(order: Order, found: drains.Standing, *, ours: str | None) -> str | None:
+    """Why a node is not undrained."""
+    if found.rebooting:
+        return "Slurm is to reboot it: wait for that, or end it by `scontrol cancel_reboot`"
+    if found.foreign and order.lifts not in {None, found.reason[:LONGEST]}:
+        return f"another drain is there now, and stays: «{found.reason[:_NAMED]}». Ask again to lift it."
+    if not found.foreign and ours is not None:
+        return f"it comes back for as long as its cause holds: {ours}. End that first."
+    if found.down or not found.registered:
+        word = "down" if found.down else "not registered"
+        return f"Slurm says it is {word}, and an undrain would bring it back to service: mend that first"
+    return None
 
 
 def _read(text: str) -> Order | None:

@@ -14,12 +14,12 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from sunk.model import drains, names
+from sunk.model import drains, names, personal
 from sunk.slurm.records import Node
 from sunk.slurm.states import NodeBase, NodeFlag, NodeState
 from sunk.syncer.pods import ComputePod, condition, ready
 
-LONGEST: Final = 1024
+LONGEST: Final = personal.LONGEST
 """Characters of a message."""
 _BUSY: Final = frozenset({NodeBase.ALLOCATED, NodeBase.MIXED})
 _TOLD: Final = (

@@ -5,7 +5,7 @@ import getpass
 import msgspec
 import pytest
 
-from sunk.insight.ordering import answer, chosen, order, signed
+from sunk.insight.ordering import about, answer, chosen, order, signed
 from sunk.kube.core import Pod
 from sunk.model import names
 from sunk.model.refusal import Refusal
@@ -52,6 +52,27 @@ def test_a_reason_carries_the_name_of_who_gave_it() -> None:
 def test_a_reason_is_needed_and_may_not_look_like_ours(reason: str) -> None:
     with pytest.raises(Refusal):
         signed(reason)
+
+
+def told(status: str, message: str) -> Pod:
+    conditions = [{"type": "Ready", "status": "True"}, {"type": "SlurmDrain", "status": status, "message": message}]
+    return msgspec.convert({"metadata": {"name": "gpu-1"}, "status": {"conditions": conditions}}, Pod)
+
+
+def test_an_undrain_names_the_drain_that_its_author_sees() -> None:
+    undrain = order("undrain")
+    assert about(undrain, told("True", "bob: smoke")).lifts == "bob: smoke"
+    assert about(undrain, told("True", "")).lifts == ""
+    assert about(undrain, told("True", "r" * 5000)).lifts == "r" * 1024
+
+
+def test_where_no_drain_is_seen_an_undrain_names_none() -> None:
+    undrain = order("undrain")
+    for one in (told("False", ""), told("Unknown", "Slurm has no node of this name"), PODS[0]):
+        assert about(undrain, one) == undrain
+    assert b"lifts" not in msgspec.json.encode(undrain)
+    drain = order("drain", "x")
+    assert about(drain, told("True", "bob: smoke")) == drain
 
 
 def test_every_order_is_a_new_one() -> None:

@@ -52,6 +52,30 @@ def test_a_foreign_drain_is_lifted() -> None:
     assert found(asking(UNDRAIN), drained(reason="bob: smoke")).deed == Undrain()
 
 
+def meaning(reason: str) -> ComputePod:
+    return asking(Order(id="2", act="undrain", lifts=reason))
+
+
+def test_a_drain_that_was_meant_is_lifted_however_long_its_reason() -> None:
+    for reason in ("bob: smoke", "", "r" * 5000):
+        assert found(meaning(reason[:1024]), drained(reason=reason)).deed == Undrain()
+
+
+@pytest.mark.parametrize("meant", ["alice: bad fan", "k8s: cordon", ""])
+@pytest.mark.parametrize("cordon", [None, "disk"])
+def test_a_foreign_drain_that_was_not_meant_stays_and_is_named(meant: str, cordon: str | None) -> None:
+    person = meaning(meant) if cordon is None else asking(Order(id="2", act="undrain", lifts=meant), cordon=cordon)
+    answer = found(person, drained(reason="bob: smoke"))
+    assert answer.deed is None
+    assert not answer.answer.done
+    assert "bob: smoke" in answer.answer.words
+
+
+def test_a_drain_of_ours_may_have_another_text_by_now() -> None:
+    assert found(meaning("k8s: pod not ready"), drained(reason="k8s: cordon")).deed == Undrain()
+    assert found(meaning("alice: bad fan"), row()).answer.done
+
+
 def test_ours_takes_the_place_of_a_foreign_drain_if_a_cause_holds_and_that_is_said() -> None:
     answer = found(asking(UNDRAIN, cordon="disk"), drained(reason="bob: smoke"))
     assert answer.deed == Drain("k8s: cordon: disk")
