@@ -3,6 +3,7 @@
 import asyncio
 import signal
 from contextlib import suppress
+from functools import partial
 
 import pytest
 from msgspec.structs import replace
@@ -17,6 +18,7 @@ from sunk.slurm.jobs import Jobs
 from sunk.slurm.library import Library
 from sunk.slurm.orders import Orders
 from sunk.slurm.states import JobBase, NodeBase, NodeFlag
+from sunk.slurm.wire import Change, Expected
 
 ALICE = 1001
 
@@ -100,8 +102,6 @@ async def test_nodes_are_created_and_deleted(library: Library, orders: Orders, j
 
 
 async def test_a_creation_that_would_kill_slurmctld_is_never_sent(library: Library) -> None:
-    from sunk.slurm.wire import Change
-
     with pytest.raises(ValueError, match="starts with NodeName="):
         library.wire.create_nodes(Change(names="made9"))
     assert await library.ping()
@@ -290,3 +290,14 @@ async def test_a_long_reason_is_put_back_as_far_as_we_send_it(library: Library, 
     assert (await orders.put_back({"n1": Covered(row=lost, now=now)})).done == ("n1",)
     assert (await node(library, "n1")).reason == "ü" * 32_768
     await orders.undrain(["n1"])
+
+
+async def test_what_was_seen_of_a_node_comes_back_with_the_error_of_its_change(library: Library) -> None:
+    seen = await node(library, "n1")
+    expected = Expected(state=seen.state_bits, flags=0, reason=seen.reason, reason_time=seen.reason_time)
+    wrong = Change(names="n1", state=NodeBase.ERROR.value)
+    watched = await library.call(partial(library.wire.update_if, wrong, expected), asked="update node n1")
+    assert watched.sent
+    assert isinstance(watched.trouble, InvalidState)
+    assert [row.name for row in watched.rows] == ["n1"]
+    assert watched.between == ()
