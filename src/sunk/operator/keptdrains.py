@@ -3,7 +3,8 @@
 A machine that is repaired for longer than a minute is often taken out of Kubernetes meanwhile (`kubectl delete node`). All
 that was ours on its Node goes with the object, and Slurm forgets a node that has left. So the Node controller writes a
 person's drain here as well, while it is on: at the departure nobody may be looking. When there is a Node of that name
-again, it gets its line back.
+again, it gets its line back. While the machine is away and its Node is still there, what is written here follows the
+line: somebody may take it off, or an older version may have left it on the Node alone.
 
 Why not in a NodeSlice: the machine may come back to another NodeSet of the cluster, and the first one may be gone. Why not
 in the SlurmCluster: thousands of texts do not fit into one object. A ConfigMap is also something that people know how to
@@ -84,6 +85,32 @@ class KeptDrains:
         found = self.of(node.metadata.name, cluster=cluster)
         return found.reason if found is not None and found.uid != node.metadata.uid else None
 
+    def clusters(self, node: str) -> set[Key]:
+        """Those in which something is written of a Node."""
+        found = (one.metadata for one in self._maps.by("node", node))
+        return {Key(at.namespace, at.labels.get(names.CLUSTER, "")) for at in found}
+
+    def concern(self, node: Node) -> bool:
+        """Whether a drain of this Node is kept, on itself or beside it."""
+        return names.KEPT_DRAIN in node.metadata.annotations or bool(self._maps.by("node", node.metadata.name))
+
+    def taken_off(self, node: Node, *, cluster: Key) -> bool:
+        """Whether somebody took the line from the Node that had it."""
+        found = self.of(node.metadata.name, cluster=cluster)
+        return found is not None and found.uid == node.metadata.uid and self.line(node, cluster=cluster) is None
+
+    def unwritten(self, node: Node) -> dict[Key, str]:
+        """Lines of a Node that stand nowhere else, of clusters in our namespaces."""
+        lines = kept.read(node.metadata.annotations.get(names.KEPT_DRAIN, ""))
+        keys = {Key(*where.split("/", 1)): reason for where, reason in lines.items()}
+        name, uid = node.metadata.name, node.metadata.uid
+        return {
+            cluster: reason
+            for cluster, reason in keys.items()
+            if cluster.name and reason and self._maps.covers(cluster.namespace)
+            if self.of(name, cluster=cluster) != kept.Record(reason, uid=uid)
+        }
+
     def _holding(self, node: str, cluster: Key) -> list[ConfigMap]:
         if not self._maps.covers(cluster.namespace):
             return []
@@ -97,6 +124,18 @@ class KeptDrains:
         # Without a cluster there is no syncer, and nobody who could put it on again.
         if cluster.name and self.of(node.metadata.name, cluster=cluster) != record:
             await self._write(cluster, node.metadata.name, kept.write_record(record))
+
+    async def follow(self, node: Node, *, member_of: Key | None) -> None:
+        """Write down what a Node says of clusters that it is not a member of: people edit it while the machine is away.
+
+        A line may outlive its cluster, and gets nothing there that nobody would ever delete.
+        """
+        for cluster in self.clusters(node.metadata.name) - {member_of}:
+            if self.taken_off(node, cluster=cluster):
+                await self.forget(node.metadata.name, cluster=cluster)
+        for cluster, reason in self.unwritten(node).items():
+            if cluster != member_of and await self._owner(cluster):
+                await self.keep(node, reason, cluster=cluster)
 
     async def forget(self, node: str, *, cluster: Key) -> None:
         if self._holding(node, cluster):

@@ -137,6 +137,27 @@ async def test_whoever_takes_the_line_off_the_node_has_lifted_it(kube: Kube, sta
         assert names.KEPT_DRAIN not in (await stage.running(POD)).metadata.annotations
 
 
+async def test_lines_are_followed_on_a_node_that_is_in_no_nodeset(kube: Kube, staging: Staging) -> None:
+    async with staging(nodes=1) as stage, whole(kube):
+        node, kind = stage.nodes[0], {"apiVersion": SLURMCLUSTER.api_version, "kind": SLURMCLUSTER.name, "spec": {}}
+        await stage.client.create(SLURMCLUSTERS, kind | {"metadata": {"name": CLUSTER}}, namespace=stage.namespace)
+
+        async def says(*lines: str) -> None:
+            text = "\n".join(f"{stage.namespace}/{line}" for line in lines) or None
+            await stage.client.patch(NODES, node, Merge({"metadata": {"annotations": {names.KEPT_DRAIN: text}}}))
+
+        await says(f"{CLUSTER}:bad fan", "gone:bad disk")
+        await write_down(stage, {node: "bad fan"})
+        await says(f"{CLUSTER}:bad cable", "gone:bad disk")
+        await write_down(stage, {node: "bad cable"})
+        await says()
+        await write_down(stage, {})
+        maps = await stage.client.list(CONFIG_MAPS, Scope(namespace=stage.namespace, labels=names.CLUSTER))
+        assert {one.metadata.labels[names.CLUSTER] for one in maps.items} == {CLUSTER}, (
+            "none for a cluster that is gone"
+        )
+
+
 async def test_whoever_takes_the_key_out_has_lifted_it_too(kube: Kube, staging: Staging) -> None:
     async with staging(nodes=1) as stage, whole(kube), stage.syncer():
         node = stage.nodes[0]

@@ -68,6 +68,31 @@ async def test_a_reason_that_a_person_wrote_counts_and_what_cannot_be_read_does_
     assert drains.line(node(), cluster=Key("team", "other")) is None
 
 
+async def test_a_line_is_taken_off_only_from_the_object_that_had_it(drains: KeptDrains) -> None:
+    write(drains, n=said("bad fan", node().metadata.uid))
+    assert drains.taken_off(node(), cluster=CLUSTER)
+    assert not drains.taken_off(node(kept_drain="team/slurm:bad fan"), cluster=CLUSTER)
+    write(drains, cluster="other", n=said("bad fan", "another"))
+    assert not drains.taken_off(node(), cluster=Key("team", "other"))
+    assert drains.clusters("n") == {CLUSTER, Key("team", "other")}
+
+
+async def test_a_line_that_stands_on_the_node_alone_is_to_be_written_down(drains: KeptDrains) -> None:
+    here = node(kept_drain="team/slurm:bad fan\nteam/other:bad disk\nteam/:nobody's\nno line")
+    other = Key("team", "other")
+    assert drains.unwritten(here) == {CLUSTER: "bad fan", other: "bad disk"}
+    write(drains, n=said("bad fan", here.metadata.uid))
+    write(drains, cluster="other", n=said("bad disk", "another"))
+    assert drains.unwritten(here) == {other: "bad disk"}
+
+
+async def test_a_node_concerns_while_a_drain_is_kept_on_it_or_beside_it(drains: KeptDrains) -> None:
+    assert not drains.concern(node())
+    assert drains.concern(node(kept_drain="team/slurm:bad fan"))
+    write(drains, n=said("bad fan", "another"))
+    assert drains.concern(node())
+
+
 def test_the_first_with_room_takes_the_next_one_and_there_is_an_end() -> None:
     name = "slurm-kept-drains-{}".format
     assert room(CLUSTER, {}) == name(0)

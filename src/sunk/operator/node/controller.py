@@ -2,7 +2,8 @@
 
 A Node that is nobody's is wiped of what is ours, also of what was left there while no operator ran: at the start every
 Node that carries something is looked at. A claim is nobody's if there is no such NodeSet, as when somebody has taken its
-finalizer off. It holds if it is from a namespace that we do not look after; another operator does.
+finalizer off. It holds if it is from a namespace that we do not look after; another operator does. Drains that are kept
+are followed on any Node.
 
 Which Pod is meant is what the NodeSet says, by the label on the Node and by owning the Pod. A Pod that only claims to be
 on the Node could be anybody's.
@@ -34,7 +35,7 @@ def nodes(setting: Setting) -> Part:
     shared = setting.once(fleet)
     drains = setting.once(kept_drains)
     keeper = Keeper(shared, drains)
-    sources: list[Source[Any, Key]] = [Source(shared.nodes.store, _itself), Source(shared.pods.store, _its_node)]
+    sources: list[Source[Any, Key]] = [Source(shared.nodes.store, keeper.itself), Source(shared.pods.store, _its_node)]
     ours: tuple[Collection[Any], ...] = (*shared.sets.collections, *drains.collections)
     sources += [Source(one.store, _nobody) for one in ours]
     effort = Effort(workers=setting.workers)
@@ -62,7 +63,10 @@ class Keeper:
 
     async def reconcile(self, key: Key) -> Requeue | None:
         node = self._nodes.store.get(key)
-        if node is None or not carries(node) or self._is_of_another(node):
+        if node is None:
+            return None
+        if not carries(node) or self._is_of_another(node):
+            await self._drains.follow(node, member_of=None)
             return None
         owner = self._owner(node)
         if owner is None and marked_by(node):
@@ -73,21 +77,21 @@ class Keeper:
         member = self._member(node, owner)
         change = plan(node, member, now=datetime.now(UTC))
         # Forgotten there first and kept there last: whoever dies in between finds the Node to be right.
-        if member is not None and (change.over or self._is_taken_off(node, member)):
-            await self._drains.forget(key.name, cluster=cluster_key(member))
+        cluster = None if member is None else cluster_key(member)
+        if cluster is not None and (change.over or self._drains.taken_off(node, cluster=cluster)):
+            await self._drains.forget(key.name, cluster=cluster)
         if change:
             try:
                 node = await self._nodes.patch(key, Strategic(body(node, change)), status=True)
             except NotFound:  # gone with all that was on it
                 return None
-        if member is not None and (line := kept.on_node(node.metadata.annotations, member.cluster)):
-            await self._drains.keep(node, line, cluster=cluster_key(member))
+        if cluster is not None and (line := kept.on_node(node.metadata.annotations, str(cluster))):
+            await self._drains.keep(node, line, cluster=cluster)
+        await self._drains.follow(node, member_of=cluster)
         return None if change.wait is None else Requeue(after=change.wait)
 
-    def _is_taken_off(self, node: Node, member: Member) -> bool:
-        """Whether somebody took the line from the Node that had it."""
-        found = self._drains.of(node.metadata.name, cluster=cluster_key(member))
-        return found is not None and found.uid == node.metadata.uid and member.kept_drain is None
+    def itself(self, node: Node) -> tuple[Key, ...]:
+        return (node.key,) if carries(node) or self._drains.concern(node) else ()
 
     def marked(self, owner: NodeSet) -> tuple[Node, ...]:
         """Nodes that carry the claim of a NodeSet, or its labels."""
@@ -118,10 +122,6 @@ class Keeper:
         name = node.metadata.labels.get(names.POD, "")
         pod = self._pods.store.get(Key(owner.metadata.namespace, name))
         return pod if pod is not None and is_compute(pod) and owner_uid(pod) == owner.metadata.uid else None
-
-
-def _itself(node: Node) -> tuple[Key, ...]:
-    return (node.key,) if carries(node) else ()
 
 
 def _its_node(pod: Pod) -> tuple[Key, ...]:
