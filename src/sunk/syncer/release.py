@@ -5,7 +5,8 @@ the name is released. So the record that is deleted cannot be a newer one's. Tha
 server for each, without any selection, since one that lost its labels is gone only from our view. That no job is on
 the node is asked of Slurm by a whole read, and Slurm itself refuses if one comes in between.
 
-What cannot go yet is named in the slice with the reason, and tried again; it keeps no other from leaving.
+What cannot go yet is named in the slice with the reason, and tried again; it keeps no other from leaving. That may take
+hours, and who drains the node meanwhile has something to say about it: the record stays until that drain is lifted.
 """
 
 import asyncio
@@ -23,11 +24,13 @@ from sunk.model.nodeslice import NodeSliceStatus, Refused
 from sunk.objects.members import NodeSlice
 from sunk.slurm.belief import Stale
 from sunk.slurm.errors import SlurmError
+from sunk.slurm.records import Node
 from sunk.syncer.ground import Ground
 from sunk.syncer.hindrance import hindrance
 from sunk.syncer.holders import Holders
 from sunk.syncer.members import Members
 from sunk.syncer.pods import COMPUTE_PODS
+from sunk.syncer.reshape import is_kept
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +61,12 @@ def status(one: NodeSlice, leaving: Iterable[str], freed: Freed) -> NodeSliceSta
     return NodeSliceStatus(released=released, refused=refused)
 
 
+def drained_since(node: Node, *, absent: int) -> str:
+    """Why a record has to stay that somebody has drained when its Pod was gone already; empty if nobody has."""
+    late = node.state.out_of_service and node.reason_time > absent and is_kept(node)
+    return f"somebody has drained it: {node.reason}" if late else ""
+
+
 class Release:
     """Writes the status of NodeSlices, and deletes records of members that are leaving."""
 
@@ -65,6 +74,8 @@ class Release:
         self._ground = ground
         self._members = members
         self._holders = holders
+        self._absent: dict[str, int] = {}
+        """When a member was first known to have no Pod, by slurmctld's clock."""
         self.deleted: Final[dict[str, str]] = {}
         """Names whose records were deleted here, and at which address each was: a slurmd may still register there."""
         sources: list[Source[Any, Key]] = [
@@ -96,6 +107,8 @@ class Release:
             return None
         leaving = [entry.name for entry in one.spec.entries if self._is_leaving(entry.name)]
         gone = [name for name in leaving if name not in one.status.released and self._ground.pod(name) is None]
+        for name in {entry.name for entry in one.spec.entries} - set(gone):
+            self._absent.pop(name, None)
         wait: float | None = None
         try:
             freed = await self._let_go(gone) if gone else Freed()
@@ -119,6 +132,8 @@ class Release:
         mirror = self._ground.mirror
         await mirror.read_after(whole=True)
         mirror.require_fresh(within=FRESH)
+        for name in absent:
+            self._absent.setdefault(name, mirror.clock)
         free = {name for name in absent if name not in mirror.nodes or not self._ground.manner.clean_up}
         rest = [name for name in absent if name not in free and self._is_leaving(name)]
         hindered = {name: why for name in rest if (why := self._hindrance(name))}
@@ -146,7 +161,10 @@ class Release:
     def _hindrance(self, name: str) -> str:
         node = self._ground.mirror.nodes.get(name)
         reservations = self._ground.mirror.reservations.all()
-        return "" if node is None else hindrance(node, jobs=self._holders.of(name), reservations=reservations)
+        if node is None:
+            return ""
+        found = hindrance(node, jobs=self._holders.of(name), reservations=reservations)
+        return found or drained_since(node, absent=self._absent[name])
 
     async def _delete(self, names: list[str]) -> tuple[set[str], dict[str, str]]:
         """Delete records. Give the names that are gone, and why others are not."""

@@ -131,6 +131,25 @@ async def test_a_reservation_keeps_the_record_and_nobody_else_s(stage: Stage) ->
         await stage.drop(name)
 
 
+async def test_a_drain_that_a_person_puts_on_while_a_record_is_held_keeps_it(stage: Stage) -> None:
+    await stage.join("h1")
+    await stage.scontrol(
+        "create", "reservation", "reservationname=hold", "starttime=now", "duration=60", "nodes=h1", "users=root"
+    )
+    await stage.leave("h1")
+    await gone_from_kubernetes(stage, "h1")
+    await stage.status_when(lambda status: "reservation" in refusal(status, "h1"))
+    await asyncio.sleep(2)  # Slurm's times are of whole seconds
+    await stage.scontrol("update", "nodename=h1", "state=drain", "reason=alice: bad fan")
+    await stage.scontrol("delete", "reservationname=hold")
+    status = await stage.status_when(lambda status: "drained" in refusal(status, "h1"))
+    assert refusal(status, "h1") == "somebody has drained it: alice: bad fan"
+    assert (await stage.seen("h1")).known
+    await stage.scontrol("update", "nodename=h1", "state=undrain")
+    await stage.status_when(lambda status: "h1" in status.released)
+    await stage.drop("h1")
+
+
 async def test_a_job_keeps_the_record_of_a_pod_that_was_lost(stage: Stage) -> None:
     await stage.join("f1")
     job = await stage.sbatch("f1")

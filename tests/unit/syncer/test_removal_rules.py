@@ -24,7 +24,7 @@ from sunk.syncer.hindrance import hindrance
 from sunk.syncer.orphans import came_late, incomplete, too_many
 from sunk.syncer.pods import ComputePod, Condition
 from sunk.syncer.registered import Registered
-from sunk.syncer.release import Freed, status
+from sunk.syncer.release import Freed, drained_since, status
 from sunk.syncer.reshape import differences, is_kept
 from sunk.syncer.strangers import Waits, is_stranger, lost, since
 
@@ -325,3 +325,18 @@ def test_a_record_at_the_address_of_one_that_we_deleted_is_known_again(node: Nod
 )
 def test_what_may_be_somebody_else_s_or_lives_is_not(node: Node) -> None:
     assert not came_late(node, DELETED)
+
+
+@pytest.mark.parametrize(
+    ("node", "said"),
+    [
+        (drained(reason="alice: bad fan", reason_time=101), "somebody has drained it: alice: bad fan"),
+        (drained(reason="alice: bad fan", reason_time=100), ""),
+        (drained(reason="k8s: pod terminated", reason_time=200), ""),
+        (row(reason="alice: bad fan", reason_time=200), ""),
+        (row(base=NodeBase.DOWN, reason="ResumeTimeout reached", reason_time=200), ""),
+    ],
+    ids=["later", "before", "ours", "lifted", "only down"],
+)
+def test_a_drain_that_came_after_the_pod_was_gone_keeps_the_record(node: Node, said: str) -> None:
+    assert drained_since(node, absent=100) == said
