@@ -12,6 +12,7 @@ NAME: Final = "slurmrestd"
 REST_PORT: Final = 6820
 REST_USER: Final = 64031
 """It refuses to run as root or as slurm."""
+_ALONE: Final = "disable_unshare_sysv,disable_unshare_files"
 _GRACE: Final = 10
 
 
@@ -57,7 +58,8 @@ def _container(cluster: Cluster) -> Object:
         "name": NAME,
         **pods.image(cluster, wanted.image),
         "args": [NAME, "--", "-a", "rest_auth/jwt", *served, f"0.0.0.0:{REST_PORT}"],
-        "env": pods.environment({pods.STOP: pods.stop(_GRACE)}),
+        # It would leave the namespaces of whoever started it, which nobody may do here, and in a Pod it is alone in its own.
+        "env": pods.environment({pods.STOP: pods.stop(_GRACE), "SLURMRESTD_SECURITY": _ALONE}),
         "ports": [{"name": NAME, "containerPort": REST_PORT}],
         "startupProbe": pods.tcp(REST_PORT, periodSeconds=1, failureThreshold=300),
         "readinessProbe": pods.tcp(REST_PORT, periodSeconds=5),
