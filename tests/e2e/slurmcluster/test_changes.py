@@ -149,10 +149,10 @@ def test_a_rest_service_answers_whoever_brings_a_token(slurm: Release) -> None:
     slurm.install({"rest": {"enabled": True}})
     slurm.ready()
     slurm.kubectl("rollout", "status", "deployment/slurm-rest", "--timeout=90s")
-    token = slurm("scontrol", "token", "lifespan=300", user="nobody").strip().removeprefix("SLURM_JWT=")
+    token = slurm("scontrol", "token", "lifespan=300", user="alice").strip().removeprefix("SLURM_JWT=")
 
     def asked(path: str, *, secret: str) -> str:
-        headers = ("-H", "X-SLURM-USER-NAME: nobody", "-H", f"X-SLURM-USER-TOKEN: {secret}")
+        headers = ("-H", "X-SLURM-USER-NAME: alice", "-H", f"X-SLURM-USER-TOKEN: {secret}")
         return slurm("curl", "--silent", "--max-time", "20", *headers, f"http://slurm-rest:6820{path}")
 
     paths = json.decode(asked("/openapi/v3", secret=token))["paths"]
