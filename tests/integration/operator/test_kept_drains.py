@@ -214,6 +214,8 @@ async def test_a_kept_drain_that_is_odd_goes_on_as_a_text_of_a_certain_length(
         await stage.create(cluster=CLUSTER)
         await stage.settled(3)
         await pod_carries(stage, names.KEPT_DRAIN, wanted)
+        await drain(stage, wanted)  # as the syncer does; one that was never on stays kept whatever covers it
+        await eventually(lambda: stage.node(node), lambda found: found.metadata.annotations.get(names.DRAIN) == wanted)
         await drain(stage, "bad disk")
         shown = await eventually(
             lambda: stage.node(node),

@@ -59,6 +59,12 @@ async def sent(kube: Kube, *owners: dict[str, Any]) -> AsyncIterator[Sent]:
         yield made
 
 
+async def existing_owner(kube: Kube) -> dict[str, Any]:
+    """An owner that is there: Kubernetes deletes what belongs to nobody, whenever it comes by."""
+    made = await kube.client.create(CONFIG_MAPS, {"metadata": {"name": "owner"}}, namespace=kube.namespace)
+    return {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": made.metadata.uid, "controller": True}
+
+
 async def test_one_that_cannot_begin_says_why(kube: Kube) -> None:
     async with sent(kube) as one:
         assert await one.errands.ask(one.body) == Answer(done=False)
@@ -69,15 +75,14 @@ async def test_one_that_cannot_begin_says_why(kube: Kube) -> None:
 
 
 async def test_an_answer_stands_for_as_long_as_it_is_wanted(kube: Kube) -> None:
-    made = await kube.client.create(CONFIG_MAPS, {"metadata": {"name": "owner"}}, namespace=kube.namespace)
-    ours = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": made.metadata.uid, "controller": True}
+    ours = await existing_owner(kube)
     async with sent(kube, ours) as one:
         await one.ended("Succeeded")
         for _ in range(2):
             assert await one.errands.ask(one.body, again=1) == Answer(done=True, well=True)
-        await one.errands.forget(kube.namespace, cluster="slurm", uid=made.metadata.uid, keep=(one.key.name,))
+        await one.errands.forget(kube.namespace, cluster="slurm", uid=ours["uid"], keep=(one.key.name,))
         assert one.there
-        await one.errands.forget(kube.namespace, cluster="slurm", uid=made.metadata.uid)
+        await one.errands.forget(kube.namespace, cluster="slurm", uid=ours["uid"])
         assert not one.there
 
 
@@ -153,7 +158,7 @@ async def test_a_pod_with_our_owner_that_we_have_not_made_is_sent_again(kube: Ku
     async with asyncio.timeout(30), running({"follow": pods.run()}):
         await pods.store.complete()
         one = Sent(kube, pods)
-        one.body["metadata"]["ownerReferences"] = [owner("ours")]
+        one.body["metadata"]["ownerReferences"] = [await existing_owner(kube)]
         forged = await kube.client.create(PODS, one.body, namespace=kube.namespace)
         await pods.store.until(lambda: one.there)
         await one.ended("Succeeded")
