@@ -13,7 +13,8 @@ from sunk.operator.slurmcluster.applying import Known, apply, check_owned
 
 
 def body(kube: Kube, *, uid: str = "u-1", owned: bool = True, whose: str = "ours") -> dict[str, Any]:
-    owner = {"apiVersion": "sunk.coreweave.com/v1alpha1", "kind": "SlurmCluster", "name": "slurm", "controller": True}
+    # Of a kind that this API server does not know: of one that it knows Kubernetes would miss the owner, and delete it.
+    owner = {"apiVersion": "example.com/v1", "kind": "SlurmCluster", "name": "slurm", "controller": True}
     at: dict[str, Any] = {
         "name": "slurm-conf",
         "namespace": kube.namespace,
