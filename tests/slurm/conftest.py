@@ -40,7 +40,7 @@ def cluster() -> Remote:
 
 @pytest.fixture(autouse=True)
 async def _left_as_found(library: Library, orders: Orders, jobs: Jobs) -> AsyncIterator[None]:
-    """Tests share the cluster, so each leaves it without jobs and with nodes that can be used."""
+    """Tests share the cluster, so each leaves it without jobs and with nodes that can be used and bear no text of it."""
     yield
     table = await library.jobs()
     for job in table.rows if table else ():
@@ -48,3 +48,5 @@ async def _left_as_found(library: Library, orders: Orders, jobs: Jobs) -> AsyncI
             await jobs.cancel(job.id)
     await orders.undrain(NODES)
     await until_usable(library)
+    seen = {node.name: node for node in (await library.all_nodes()).rows if node.name in NODES and node.reason}
+    await orders.forget_reason(seen, seen=seen)
