@@ -37,6 +37,7 @@ test: setup lint ## Lint, then unit, integration and smoke end-to-end tests; wha
 	@$(PYTEST) -m "not full"
 
 test-all: setup lint ## Every test, with the second Slurm version and fault injection
+	@$(SUNK) local build --slurm 26.05
 	@$(PYTEST)
 
 bench: setup ## Run every benchmark; results in bench/results/

@@ -28,14 +28,17 @@ def local() -> None:
 
 
 @local.command()
-def build() -> None:
+@click.option("--slurm", "releases", multiple=True, help="Build images with this Slurm release too. May be repeated.")
+def build(*, releases: tuple[str, ...]) -> None:
     """Build what the cache lacks.
 
     Kubernetes and CoreDNS from source, kubectl and helm, the container images.
     """
-    from sunk.local import stock
+    from sunk.local import images, stock
 
     stock.fill()
+    for release in releases:
+        images.build(slurm=release)
 
 
 @local.command()
