@@ -65,7 +65,7 @@ def _pod(slurm: Release) -> dict[str, Any]:
     spec |= {
         "serviceAccountName": NAME,
         "restartPolicy": "Never",
-        "initContainers": [one | begun for one in spec["initContainers"]],
+        "initContainers": [one | (begun if one["name"] == "sackd" else {}) for one in spec["initContainers"]],
         "containers": [kept | {"args": words}],
     }
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": NAME}, "spec": spec}
