@@ -25,7 +25,7 @@ from sunk.kube.resource import Key
 from sunk.kube.tasks import running
 from sunk.local.fakekubelet import FLEET, Settings, annotations, steer
 from sunk.local.slurm import Node as SlurmNode
-from sunk.model import kept, names
+from sunk.model import drains, kept, names
 from sunk.model.nodeset import NODESET
 from sunk.objects.members import NODESETS, NODESLICES, NodeSlice
 from sunk.operator.node.controller import nodes
@@ -183,7 +183,8 @@ class World:
             await self.persons.drain(self._name(node), REASONS[how % len(REASONS)], node=node)
 
     async def lift(self, node: str, how: int) -> None:
-        if not self.slurmds.stopped:
+        """Lift whatever drain is on, except that of a new record: who does that by hand answers for what it takes."""
+        if not self.slurmds.stopped and (await self.stage.seen(self._name(node))).reason != drains.NEW:
             await self.persons.lift(self._name(node), ("undrain", "resume")[how % 2], node=node)
 
     async def down(self, node: str, how: int) -> None:
@@ -323,7 +324,7 @@ async def world(stage: Stage) -> AsyncIterator[World]:
     async with Operator(kube, builds=(pods, nodesets, nodes)) as operator, verifying(stage) as watcher:
         made = World(stage, machines, operator=operator, verifying=watcher)
         found = await stage.eventually(stage.pod_names, lambda found: len(found) == MACHINES)
-        await asyncio.to_thread(stage.slurm.add, *(SlurmNode(name) for name in sorted(found)))
+        await asyncio.to_thread(stage.slurm.add, *(SlurmNode(name, more=drains.BORN_DRAINED) for name in sorted(found)))
         made.slurmds.run_for({name: (await stage.pod(name)).metadata.uid for name in found})
         async with running(made.duties()):
             yield made
