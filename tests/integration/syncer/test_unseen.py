@@ -4,39 +4,46 @@ import asyncio
 import subprocess
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 
-from tests.integration.syncer.stage import ALICE, Stage, on_stage
+from tests.hanging import SLURM as CAN_HANG, hanging
+from tests.integration.syncer.asking import asked
+from tests.integration.syncer.stage import Stage, on_stage
 
 from sunk.model import names
 from sunk.model.report import Report
 
 pytestmark = on_stage
 SOON = 15.0
-HANG = 40
-# It keeps the locks of slurmctld, as a plugin or a name that is not found can: pings are answered, reads of nodes are not.
-SUBMITTED = f"""
-function slurm_job_submit(job)
-    if job.name == "hang" then
-        local last = os.time() + {HANG}
-        while os.time() < last do end
-    end
-    return slurm.SUCCESS
-end
-function slurm_job_modify() return slurm.SUCCESS end
-"""
-SLURM = {"config": {"JobSubmitPlugins": "lua"}, "files": {"job_submit.lua": SUBMITTED}}
+LATER = 60.0
+GOOD, NOT_READY = 200, 503
+SLURM = CAN_HANG
 
 
 async def unseen(stage: Stage, text: str) -> Report | None:
     began = time.monotonic()
     found = await stage.eventually(stage.report, lambda report: report is not None and text in report.unseen)
     assert time.monotonic() - began < SOON
+    code, said = await asked(stage.slurm, "readyz")
+    assert code == NOT_READY
+    assert text in said, "the same is said to who asks whether it is ready"
+    assert (await asked(stage.slurm, "healthz"))[0] == GOOD, "a restart of the syncer would not help"
     return found
 
 
 async def seen_again(stage: Stage) -> None:
-    await stage.eventually(stage.report, lambda report: report is not None and not report.unseen, seconds=2 * HANG)
+    await stage.eventually(stage.report, lambda report: report is not None and not report.unseen, seconds=LATER)
+    assert (await asked(stage.slurm, "readyz"))[0] == GOOD
+
+
+@asynccontextmanager
+async def hung(stage: Stage) -> AsyncIterator[None]:
+    with ExitStack() as stack:
+        await asyncio.to_thread(stack.enter_context, hanging(stage.slurm))
+        try:
+            yield
+        finally:
+            await asyncio.to_thread(stack.close)
 
 
 @asynccontextmanager
@@ -70,12 +77,9 @@ async def test_a_slurmctld_that_cannot_be_reached_is_said_and_a_cordon_follows_w
 
 async def test_a_slurmctld_that_hangs_and_answers_pings_is_said(stage: Stage) -> None:
     await stage.join("b1")
-    words = ("sbatch", "-J", "hang", "--output=/dev/null", "--wrap", "true")
-    hanging = asyncio.create_task(asyncio.to_thread(stage.slurm.attempt, *words, uid=ALICE, timeout=2 * HANG))
-    await unseen(stage, "slurmctld answers pings and nothing else")
-    ping = await asyncio.to_thread(stage.slurm.run, "scontrol", "ping")
-    assert "UP" in ping
-    await hanging
+    async with hung(stage):
+        await unseen(stage, "slurmctld answers pings and nothing else")
+        assert "UP" in await stage.scontrol("ping")
     await seen_again(stage)
     await stage.mark("b1", {names.CORDON: "fan"})
     await stage.drained("b1", "k8s: cordon: fan")

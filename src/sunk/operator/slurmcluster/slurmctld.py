@@ -69,7 +69,7 @@ exit 1
 # slurmctld that runs well and would not start again.
 _LIVES: Final = f"""\
 {_ASK}
-[ "$code" -eq 124 ] && echo "slurmctld hangs: nothing within {_ANSWER_SECONDS} s" && exit 1
+[ "$code" -eq 124 ] && echo "slurmctld hangs or is gone: nothing within {_ANSWER_SECONDS} s" && exit 1
 case "$answer" in *"Unable to contact"* | *"timed out"*) echo "$answer" && exit 1 ;; esac
 exit 0
 """

@@ -1,0 +1,102 @@
+"""The probes of slurmctld's Pod, run beside a real slurmctld: one that is well, one that hangs, one that is gone."""
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from msgspec import Struct
+from tests.hanging import SLURM, hanging
+from tests.unit.operator.slurmcluster.made import cluster, container
+
+from sunk.local import images, slurm as slurms
+from sunk.local.slurm import Answer, Slurm
+from sunk.local.slurm.box import SLURM_USER
+from sunk.local.slurm.configuration import CONTROLLER
+
+KINDS = ("startupProbe", "readinessProbe", "livenessProbe")
+
+
+class Probed(Struct, frozen=True):
+    """How a probe ended, and after how many seconds."""
+
+    answer: Answer
+    took: float
+
+    @property
+    def passed(self) -> bool:
+        return self.answer.code == 0
+
+
+def probe(kind: str) -> dict[str, Any]:
+    found: dict[str, Any] = container(cluster(), "Deployment", "slurm-controller")[kind]
+    return found
+
+
+def probed(slurm: Slurm, kind: str) -> Probed:
+    """Run it where and as whom Kubernetes does."""
+    began = time.monotonic()
+    answer = slurm.attempt(*probe(kind)["exec"]["command"], on=CONTROLLER, uid=SLURM_USER)
+    return Probed(answer, time.monotonic() - began)
+
+
+def all_probed(slurm: Slurm) -> dict[str, Probed]:
+    """Each of them, at the same time: one that waits takes seconds."""
+    with ThreadPoolExecutor() as threads:
+        return dict(zip(KINDS, threads.map(lambda kind: probed(slurm, kind), KINDS), strict=True))
+
+
+@pytest.fixture(scope="module", params=[images.DEFAULT, pytest.param("26.05", marks=pytest.mark.full)])
+def slurm(request: pytest.FixtureRequest) -> Iterator[Slurm]:
+    with slurms.cluster(version=request.param, **SLURM) as it:
+        yield it
+
+
+def test_a_slurmctld_that_is_well_passes_with_and_without_nodes(slurm: Slurm) -> None:
+    assert {kind: one.answer for kind, one in all_probed(slurm).items() if not one.passed} == {}
+    slurm.add("n1")
+    assert {kind: one.answer for kind, one in all_probed(slurm).items() if not one.passed} == {}
+
+
+def test_one_that_hangs_and_answers_pings_fails_within_the_time_that_kubernetes_gives(slurm: Slurm) -> None:
+    with hanging(slurm):
+        ping = slurm.run("scontrol", "ping")
+        found = all_probed(slurm)
+    assert "UP" in ping
+    for kind, one in found.items():
+        assert not one.passed, kind
+        assert one.took < probe(kind)["timeoutSeconds"], f"{kind} would not come to say: {one.answer.out}"
+        assert "nothing within 8 s" in one.answer.out, kind
+    assert all(one.passed for one in all_probed(slurm).values()), "it goes on"
+
+
+def test_an_error_of_scontrol_over_a_broken_file_costs_readiness_and_no_restart(slurm: Slurm) -> None:
+    file = slurm.layout.folder / "etc" / "slurm.conf"
+    good = file.read_text()
+    file.write_text(good + "ThisIsNo=Setting\n")
+    try:
+        found = all_probed(slurm)
+    finally:
+        file.write_text(good)
+    assert not found["readinessProbe"].passed
+    assert found["livenessProbe"].passed
+
+
+def test_one_that_is_gone_fails(slurm: Slurm) -> None:
+    slurm.stop(CONTROLLER)
+    try:
+        found = all_probed(slurm)
+    finally:
+        slurm.start(CONTROLLER)
+    for kind, one in found.items():
+        assert not one.passed, kind
+        assert one.took < probe(kind)["timeoutSeconds"], kind
+
+
+@pytest.mark.parametrize(("seconds", "failures"), [(60, 6), (65, 7), (300, 30)])
+def test_a_restart_follows_when_no_probe_has_passed_for_as_long_as_the_values_say(seconds: int, failures: int) -> None:
+    made = container(cluster({"controller": {"hangSeconds": seconds}}), "Deployment", "slurm-controller")
+    probe = made["livenessProbe"]
+    assert probe["failureThreshold"] == failures
+    assert 0 <= probe["failureThreshold"] * probe["periodSeconds"] - seconds < probe["periodSeconds"]
