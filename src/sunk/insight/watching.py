@@ -11,13 +11,14 @@ from msgspec import Struct
 
 from sunk.insight import laws
 from sunk.insight.laws import Fault, Held, Sides
+from sunk.insight.owed import Owed
 from sunk.kube.client import EVERYWHERE, Client, Scope
 from sunk.kube.collection import Collection
 from sunk.kube.core import NODES, PODS, Node, Pod
 from sunk.kube.errors import Forbidden
 from sunk.kube.resource import Key
 from sunk.kube.tasks import running
-from sunk.model import hostlist, names
+from sunk.model import hostlist, kept, names
 from sunk.objects.members import NODESETS, NODESLICES, NodeSet, NodeSlice
 from sunk.objects.standing import cleared, terminating
 from sunk.slurm.belief import Known, Stale, Unknown
@@ -72,7 +73,6 @@ class Watching:
     ) -> None:
         where = Scope(namespace=namespace)
         self._client = client
-        self._namespace = namespace
         self._cluster = cluster
         self._mirror = mirror
         self.sets: Final[Collection[NodeSet]] = Collection(client, NODESETS, where)
@@ -88,8 +88,9 @@ class Watching:
         """When a Pod last gave a new cause for a drain."""
         self._lifted: dict[str, str] = {}
         self._suspicions: list[Suspicion] = []
-        self._owed: dict[str, str] = {}
-        """Drains of people that were kept on Nodes when these were deleted."""
+        self._owed = Owed(
+            kept.cluster(namespace=namespace, name=cluster), nodes=self.nodes.store, slices=self.slices.store
+        )
         self._changed = asyncio.Event()
 
     async def breaches(self) -> AsyncGenerator[Breach]:
@@ -134,7 +135,7 @@ class Watching:
             rows={row.name: row for row in self._mirror.nodes.all()} if self._mirror and known else None,
             jobs=holding(self._mirror.jobs.all()) if self._mirror and known else {},
             cluster=self._cluster,
-            owed=self._owed,
+            owed=self._owed.drains,
             lifted=self._lifted,
         )
 
@@ -157,7 +158,7 @@ class Watching:
         for one in followed:
             yield one.store.subscribe(self._note)
         yield self.pods.store.subscribe(self._pod)
-        yield self.nodes.store.subscribe(self._node)
+        yield self.nodes.store.subscribe(self._owed.node)
         if self._mirror is not None:
             yield self._mirror.nodes.subscribe(self._row)
             yield self._mirror.jobs.subscribe(self._note)
@@ -189,19 +190,9 @@ class Watching:
                 if one.pod in holding(self._mirror.jobs.all(), since=one.at):
                     self._acts += map(Breach, one.faults)
 
-    def _node(self, key: Key, before: Node | None, after: Node | None) -> None:
-        """Remember what a Node says of a person's drain when its object goes."""
-        if before is None or (after is not None and after.metadata.uid == before.metadata.uid):
-            return
-        lines = before.metadata.annotations.get(names.KEPT_DRAIN, "").splitlines()
-        ours = f"{self._namespace}/{self._cluster}:"
-        if said := next((line.removeprefix(ours) for line in lines if line.startswith(ours)), ""):
-            self._owed[key.name] = said[:100]
-
     def _row(self, name: str, before: Row | None, after: Row | None) -> None:
         self._note()
-        if self._owed and any(laws.foreign(row) for row in (before, after) if row is not None):
-            self._settle(name, seen=after is not None)
+        self._owed.row(name, before, after)
         if before is not None and after is None:
             self._acts += map(Breach, laws.deleted_row(self.sides(), before, now=datetime.now(UTC)))
         if (
@@ -223,13 +214,6 @@ class Watching:
             self._lifted[after.name] = text
         elif self._lifted.get(after.name) != after.reason or after.state.out_of_service:
             self._lifted.pop(after.name, None)
-
-    def _settle(self, name: str, *, seen: bool) -> None:
-        """Hear that somebody's drain is on, or was lifted. One that went with its record is still owed."""
-        for one in self.slices.store.all() if seen else ():
-            for entry in one.spec.entries:
-                if entry.name == name:
-                    self._owed.pop(entry.node, None)
 
     async def _pause(self) -> None:
         """Wait for a change, but look now and then without one: what must not last is noticed by the clock."""
