@@ -18,10 +18,12 @@ from tests.conftest import Kubectl
 from tests.helm import CHART, Helm
 from tests.waiting import eventually
 
-from sunk.local import stock
+from sunk.local import install, stock
 from sunk.local.cluster import Cluster
+from sunk.local.install import Tools
 from sunk.model.cluster.kind import SlurmClusterSpec
 from sunk.model.names import GROUP
+from sunk.model.refusal import Refusal
 from sunk.operator.slurmcluster import syncer
 from sunk.operator.slurmcluster.view import view
 
@@ -316,3 +318,33 @@ def test_definitions_of_another_release_are_met_with_what_to_do(helm: Helm, rele
         helm("upgrade", other, str(CHART), *quiet)
     finally:
         helm("uninstall", other, "--ignore-not-found")
+
+
+def test_sunk_local_install_takes_definitions_over_from_a_release_that_is_gone_and_from_no_other(
+    helm: Helm, release: str
+) -> None:
+    tools = Tools(folder=helm.program.parent, kubeconfig=helm.kubectl.kubeconfig)
+    quiet = ("--set", "priorityClass.create=false", "--force-conflicts")
+    helm.install(release, *quiet)
+    with pytest.raises(Refusal, match=f"helm uninstall {release} --namespace {helm.kubectl.namespace}"):
+        install.taking_over(tools)
+    helm("uninstall", release)
+    own = replace(helm, kubectl=replace(helm.kubectl, namespace=install.OPERATOR))
+    begin = ("upgrade", "--install", install.OPERATOR, str(CHART), "--create-namespace", *quiet)
+    try:
+        own(*begin, *install.taking_over(tools))
+        assert install.taking_over(tools) == (), "they are its own"
+        own(*begin)
+    finally:
+        own("uninstall", install.OPERATOR, "--ignore-not-found")
+        helm.kubectl("delete", "namespace", install.OPERATOR, "--ignore-not-found", "--wait=false")
+
+
+def test_sunk_local_install_takes_definitions_over_that_were_put_there_by_hand(helm: Helm, release: str) -> None:
+    helm.install(release, "--set", "priorityClass.create=false")
+    helm("uninstall", release)
+    owner = ("meta.helm.sh/release-name-", "meta.helm.sh/release-namespace-")
+    helm.kubectl("annotate", "crd", *DEFINITIONS, *owner)
+    words = install.taking_over(Tools(folder=helm.program.parent, kubeconfig=helm.kubectl.kubeconfig))
+    assert "belongs to no release of Helm" in helm.attempt("install", release, str(CHART)).stderr
+    helm("install", release, str(CHART), "--set", "priorityClass.create=false", *words)

@@ -71,26 +71,31 @@ def _operator(tools: Tools, charts: Path, there: Stock) -> None:
     # Images keep their names when they change: the Pods are told by this that they run an old one.
     images = sha256("\n".join(there.images).encode()).hexdigest()[:16]
     where = ("--namespace", OPERATOR, "--create-namespace")
-    looks = ("--set", f"namespaces={{{NAMESPACE}}}", *_taking_over(tools))
+    looks = ("--set", f"namespaces={{{NAMESPACE}}}", *taking_over(tools))
     told = ("--set-string", f"podAnnotations.images={images}", "--wait", "--timeout", f"{PATIENCE}s")
     tools("helm", "upgrade", "--install", OPERATOR, str(charts / OPERATOR), *where, *looks, *told)
 
 
-def _taking_over(tools: Tools) -> tuple[str, ...]:
-    """How to meet definitions that a release of another name has left. One that is still there keeps them."""
-    notes = (
-        r"{.metadata.annotations.meta\.helm\.sh/release-name} {.metadata.annotations.meta\.helm\.sh/release-namespace}"
-    )
-    asked = ("get", "crd", _DEFINITION, "--ignore-not-found", "--output", f"jsonpath={notes}")
-    release, _, namespace = tools("kubectl", *asked).partition(" ")
-    if not release or (release, namespace) == (OPERATOR, OPERATOR):
+def taking_over(tools: Tools) -> tuple[str, ...]:
+    """How to meet definitions that somebody else has left. A release that is still there keeps them."""
+    notes = r"meta\.helm\.sh/release-name", r"meta\.helm\.sh/release-namespace"
+    shown = " ".join(("{.metadata.name}", *(f"{{.metadata.annotations.{note}}}" for note in notes)))
+    asked = ("get", "crd", _DEFINITION, "--ignore-not-found", "--output", f"jsonpath={shown}")
+    # Nothing: not there. The name alone: put there by hand, as with kubectl apply.
+    _, *owner = tools("kubectl", *asked).split() or ("", OPERATOR, OPERATOR)
+    if owner == [OPERATOR, OPERATOR]:
         return ()
+    if owner:
+        _require_gone(tools, *owner)
+    return ("--take-ownership", "--set", "crds.takeOver=true")
+
+
+def _require_gone(tools: Tools, release: str, namespace: str) -> None:
     if tools("helm", "list", "--namespace", namespace, "--filter", f"^{release}$", "--short").strip():
         raise Refusal(
             f"another operator is installed, as the release {release} in namespace {namespace}, and would get in the way "
             f"of this one. Take it away first: helm uninstall {release} --namespace {namespace}. SlurmClusters stay."
         )
-    return ("--take-ownership", "--set", "crds.takeOver=true")
 
 
 def _slurm(tools: Tools, charts: Path, values: Sequence[Path]) -> None:
