@@ -272,11 +272,14 @@ def _told(sides: Sides, row: Row) -> Iterator[Fault]:
 
 
 def replaced_drain(sides: Sides, before: Row, after: Row, *, young: float | None) -> Iterator[Fault]:
-    """Judge that a drain of ours stands where somebody else's stood. `young` is how old its newest cause is, in seconds.
+    """Judge that a drain of ours stands where somebody else's stood.
 
-    Who lifts a drain under which a cause of ours has held for long gets ours at once, and the moment between is not seen.
+    `young` is how old its newest cause is, in seconds; None if no cause is newer than that drain. Who lifts a drain under
+    which a cause of ours holds gets ours at once, and the moment between is not seen. A node that was DOWN and is not any
+    more was lifted by whoever resumed it.
     """
-    if not _is_out(before) or _is_ours(before) or before.reason in {"", LOST}:
+    resumed = before.state.base is NodeBase.DOWN and after.state.base is not NodeBase.DOWN
+    if resumed or not _is_out(before) or _is_ours(before) or before.reason in {"", LOST}:
         return
     pod = sides.pods.get(after.name)
     asked = pod is not None and names.ORDER in pod.metadata.annotations

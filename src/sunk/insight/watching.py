@@ -65,6 +65,25 @@ class Lasting:
                 yield Breach(fault, lasted)
 
 
+class Newest:
+    """Which came last at each node: a new cause for a drain of ours, or somebody else's drain."""
+
+    def __init__(self) -> None:
+        self._caused: dict[str, float] = {}
+        self._drained: dict[str, float] = {}
+
+    def caused(self, name: str, *, now: float) -> None:
+        self._caused[name] = now
+
+    def drained(self, name: str, *, now: float) -> None:
+        self._drained[name] = now
+
+    def young(self, name: str, *, now: float) -> float | None:
+        """How old the newest cause is; None if there is none that is newer than the drain."""
+        caused = self._caused.get(name)
+        return None if caused is None or caused <= self._drained.get(name, caused - 1) else now - caused
+
+
 class Watching:
     """Follows one namespace, and the Slurm of one cluster there if a mirror of it is given."""
 
@@ -84,8 +103,7 @@ class Watching:
         """Not asked yet, if it is None."""
         self._lasting = Lasting(patience=patience)
         self._acts: list[Breach] = []
-        self._caused: dict[str, float] = {}
-        """When a Pod last gave a new cause for a drain."""
+        self._newest = Newest()
         self._lifted: dict[str, str] = {}
         self._suspicions: list[Suspicion] = []
         self._owed = Owed(
@@ -170,7 +188,7 @@ class Watching:
     def _pod(self, _: Key, before: Pod | None, after: Pod | None) -> None:
         # Both sides are put together only for what is judged: Pods change all the time, and go seldom.
         if before is not None and after is not None and laws.causes_of(after) > laws.causes_of(before):
-            self._caused[after.metadata.name] = _now()
+            self._newest.caused(after.metadata.name, now=_now())
         if before is None or (after is not None and not terminating(after)):
             return
         found = tuple(laws.deleted_pod(self.sides(), before, after))
@@ -207,9 +225,10 @@ class Watching:
             self._judge_drain(before, after)
 
     def _judge_drain(self, before: Row, after: Row) -> None:
-        caused = self._caused.get(after.name)
-        young = None if caused is None else _now() - caused
+        young = self._newest.young(after.name, now=_now())
         self._acts += map(Breach, laws.replaced_drain(self.sides(), before, after, young=young))
+        if laws.foreign(after) and after.reason != before.reason:
+            self._newest.drained(after.name, now=_now())
         if text := laws.lifted_drain(before, after):
             self._lifted[after.name] = text
         elif self._lifted.get(after.name) != after.reason or after.state.out_of_service:

@@ -10,7 +10,7 @@ from tests.unit.slurm.blank import blank
 
 from sunk.insight import laws
 from sunk.insight.laws import Held, Sides
-from sunk.insight.watching import Lasting, holding
+from sunk.insight.watching import Lasting, Newest, holding
 from sunk.kube.core import Node, Pod
 from sunk.model import names
 from sunk.model.nodeslice import Entry, State
@@ -299,6 +299,7 @@ def test_somebodys_drain_under_ours_right_after_a_new_cause_is_a_breach(flag: No
         (out("NHC: verify-undrain"), 0.2, False),
         (out("k8s: pod not ready"), 0.2, False),
         (row(reason="bob: fan"), 0.2, False),  # left over
+        (row(base=NodeBase.DOWN, flags=NodeFlag.DRAIN, reason="bob: fan"), 0.2, False),  # somebody resumed it
     ],
 )
 def test_ours_in_the_place_of_one_that_was_lifted_is_none(before: Row, young: float | None, asked: bool) -> None:  # noqa: FBT001
@@ -316,3 +317,14 @@ def test_a_text_of_somebody_on_a_node_from_which_our_drain_was_lifted_tells_of_a
     assert not laws.lifted_drain(out("bob: fan"), row(reason="bob: fan"))
     lost = topics(sides(pod(), row=row(reason="bob: fan"), lifted={"gpu-1": "bob: fan"}))
     assert lost == ["lifted drain"]
+
+
+def test_a_cause_that_was_there_before_somebody_drained_says_nothing_about_that_drain() -> None:
+    newest = Newest()
+    assert newest.young("gpu-1", now=5.0) is None
+    newest.caused("gpu-1", now=6.0)
+    assert newest.young("gpu-1", now=7.0) == 1.0
+    newest.drained("gpu-1", now=8.0)  # and lifted by the same person: ours comes back upon the old cause
+    assert newest.young("gpu-1", now=8.5) is None
+    newest.caused("gpu-1", now=9.0)
+    assert newest.young("gpu-1", now=9.5) == 0.5
