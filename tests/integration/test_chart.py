@@ -107,6 +107,28 @@ def test_the_api_server_takes_all_that_the_chart_renders(helm: Helm, values: tup
     assert ("customresourcedefinition" in said) is ("crds.install=false" not in values)
 
 
+def test_syncers_are_held_to_policies_where_their_operator_looks_after_them(helm: Helm) -> None:
+    def bindings(*options: str) -> list[dict[str, Any]]:
+        rendered = yaml.safe_load_all(helm("template", "sunk", str(CHART), *options))
+        found = [one for one in rendered if one and one["kind"] == "ValidatingAdmissionPolicyBinding"]
+        return [one["spec"] for one in found if "-syncer-" in one["metadata"]["name"]]
+
+    def names(spec: dict[str, Any]) -> Any:
+        return spec["matchResources"]["namespaceSelector"]["matchExpressions"][0]["values"]
+
+    assert [names(one) for one in bindings()] == [[helm.kubectl.namespace]] * 4
+    assert [names(one) for one in bindings("--set", "namespaces={a,b}")] == [["a", "b"]] * 4
+    assert ["matchResources" in one for one in bindings("--set", "allNamespaces=true")] == [False] * 4
+    assert len(bindings("--set", "crds.install=false")) == 4
+    assert bindings("--set", "syncerPolicy.create=false") == []
+
+
+def test_a_kubernetes_without_policies_gets_none(helm: Helm) -> None:
+    older = helm("template", "sunk", str(CHART), "--kube-version", "1.29.15")
+    assert "ValidatingAdmissionPolicy" not in older
+    assert "ValidatingAdmissionPolicy" in helm("template", "sunk", str(CHART), "--kube-version", "1.30.0")
+
+
 @pytest.mark.parametrize(
     ("value", "said"),
     [

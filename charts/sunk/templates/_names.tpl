@@ -126,3 +126,24 @@ subjects:
     name: {{ .root.Values.serviceAccount.name }}
     namespace: {{ .root.Release.Namespace }}
 {{- end }}
+
+{{- /* Whether this Kubernetes has admission policies. Asked by its version: `helm template` without a cluster knows no kinds,
+and would leave them out in silence. */ -}}
+{{- define "sunk.hasPolicies" -}}
+{{- if semverCompare ">=1.30.0-0" .Capabilities.KubeVersion.Version }}true{{ end }}
+{{- end }}
+
+{{- /* The head of a policy for what syncers write, by the name that their accounts have; more variables may follow. */ -}}
+{{- define "sunk.bySyncers" -}}
+failurePolicy: Fail
+matchConditions:
+  - name: by-a-syncer
+    expression: >-
+      request.userInfo.username.startsWith('system:serviceaccount:' + request.namespace + ':')
+      && request.userInfo.username.endsWith('-syncer')
+variables:
+  - name: account
+    expression: request.userInfo.username.split(':')[3]
+  - name: cluster
+    expression: variables.account.substring(0, variables.account.size() - '-syncer'.size())
+{{- end }}

@@ -63,6 +63,13 @@ class Rbac(Struct, frozen=True, gc=False, rename="camel"):
     """Off if somebody else grants it; `helm template` shows what is needed."""
 
 
+class SyncerPolicy(Struct, frozen=True, gc=False, rename="camel"):
+    """Admission policies that hold syncers to what they have to write, beyond what a Role can say."""
+
+    create: bool = True
+    """Needs Kubernetes 1.30; left out on older ones."""
+
+
 class PriorityClass(Struct, frozen=True, gc=False, rename="camel"):
     """A class for compute Pods, so that they outrank what runs beside them. Templates of NodeSets name it."""
 
@@ -120,6 +127,7 @@ class OperatorValues(Struct, frozen=True, gc=False, rename="camel"):
     crds: Crds = Crds()
     service_account: ServiceAccount = ServiceAccount()
     rbac: Rbac = Rbac()
+    syncer_policy: SyncerPolicy = SyncerPolicy()
     priority_class: PriorityClass = PriorityClass()
     metrics: Metrics = Metrics()
     resources: Resources = Resources()

@@ -35,7 +35,7 @@ _TOLD: Final = (
     NodeFlag.REBOOT_ISSUED,
 )
 """Flags that stay for a while, and that somebody does something about."""
-_LABELS: Final = {
+LABELS: Final = {
     names.SLURM_DRAIN: names.DRAIN,
     names.SLURM_RUNNING: names.RUNNING,
     names.SLURM_NOT_RESPONDING: names.NOT_RESPONDING,
@@ -73,7 +73,7 @@ class Standing(Struct, frozen=True):
     @property
     def labels(self) -> dict[str, str | None]:
         """None where there is to be none: what nobody knows is neither true nor false."""
-        told = {_LABELS[one.type]: None if one.status == "Unknown" else one.status.lower() for one in self.said}
+        told = {LABELS[one.type]: None if one.status == "Unknown" else one.status.lower() for one in self.said}
         return told | {names.EVICTABLE: "true" if self.evictable else None}
 
 

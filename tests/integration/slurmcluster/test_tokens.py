@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from msgspec import json
 from msgspec.structs import replace
+from tests import policies
 from tests.conftest import Kube, Kubectl
+from tests.integration.slurmcluster.test_syncer_policy import compute_pod, node_set
 from tests.unit.operator.slurmcluster.test_tokens import SYNCER, table
 
 from sunk.kube import access
@@ -17,12 +19,10 @@ from sunk.kube.credentials import Token
 from sunk.kube.errors import ApiError, Forbidden
 from sunk.kube.patch import Merge
 from sunk.kube.resource import Record, Resource
+from sunk.local.cluster import Cluster
 from sunk.model import names
 from sunk.model.cluster.kind import SLURMCLUSTER, SlurmClusterSpec
 from sunk.objects.clusters import SLURMCLUSTERS
-from sunk.operator.slurmcluster.applying import KINDS
-from sunk.operator.slurmcluster.syncer import objects
-from sunk.operator.slurmcluster.view import view
 
 SECRETS = Resource(Record, version="v1", plural="secrets")
 POD = {"metadata": {"name": "slurm-cpu-1"}, "spec": {"containers": [{"name": "slurmd", "image": "good"}]}}
@@ -31,12 +31,7 @@ POD = {"metadata": {"name": "slurm-cpu-1"}, "spec": {"containers": [{"name": "sl
 @asynccontextmanager
 async def as_syncer(kube: Kube) -> AsyncIterator[Client]:
     """Speak with the token that the syncer of a cluster `slurm` has."""
-    made = objects(view(SlurmClusterSpec(), name="slurm", namespace=kube.namespace))
-    for one in made:
-        if one["kind"] in {"ServiceAccount", "Role", "RoleBinding"}:
-            await kube.client.create(KINDS[one["kind"]], one, namespace=kube.namespace)
-    path = f"/api/v1/namespaces/{kube.namespace}/serviceaccounts/slurm-syncer/token"
-    token = json.decode(await kube.client.post(path, {"spec": {}}))["status"]["token"]
+    token = await policies.account(kube.client, kube.namespace, cluster="slurm")
     reach = access.from_kubeconfig(kube.kubeconfig)
     async with Client(replace(reach, credentials=Token(token))) as client:
         yield client
@@ -52,21 +47,20 @@ async def test_the_api_server_grants_it_what_the_table_says(kube: Kube) -> None:
     assert table(ours) == SYNCER
 
 
-async def test_it_writes_to_a_pod_and_changes_nothing_of_what_runs_there(kube: Kube) -> None:
-    await kube.client.create(PODS, POD, namespace=kube.namespace)
+async def test_it_writes_to_a_pod_and_changes_nothing_of_what_runs_there(policed: Cluster, kube: Kube) -> None:
+    assert policed is kube.cluster
+    await compute_pod(kube, await node_set(kube, "slurm"))
     evil: dict[str, Any] = {"spec": {"containers": [{"name": "slurmd", "image": "evil"}]}}
     async with as_syncer(kube) as client:
         with pytest.raises(Forbidden):
-            await client.patch(PODS, "slurm-cpu-1", Merge(evil), namespace=kube.namespace)
+            await client.patch(PODS, "a1", Merge(evil), namespace=kube.namespace)
         with pytest.raises(Forbidden):
-            await client.delete(PODS, "slurm-cpu-1", namespace=kube.namespace)
-        marks = Merge(evil | {"metadata": {"annotations": {names.CLEAR_TO_DELETE: "1:x"}, "labels": {"a": "b"}}})
-        await client.patch(PODS, "slurm-cpu-1", marks, namespace=kube.namespace, subresource="status")
-    path = PODS.path(kube.namespace, "slurm-cpu-1")
-    found = json.decode(await kube.client.request("GET", path))
-    assert found["spec"]["containers"][0]["image"] == "good"
+            await client.delete(PODS, "a1", namespace=kube.namespace)
+        marks = Merge(evil | {"metadata": {"annotations": {names.CLEAR_TO_DELETE: "1:x"}}})
+        await client.patch(PODS, "a1", marks, namespace=kube.namespace, subresource="status")
+    found = json.decode(await kube.client.request("GET", PODS.path(kube.namespace, "a1")))
+    assert found["spec"]["containers"][0]["image"] == "none"
     assert found["metadata"]["annotations"][names.CLEAR_TO_DELETE] == "1:x"
-    assert found["metadata"]["labels"] == {"a": "b"}
 
 
 async def test_it_writes_its_report_and_not_the_spec_of_its_cluster(kube: Kube, kubectl: Kubectl) -> None:

@@ -7,8 +7,8 @@ from contextlib import suppress
 
 import pytest
 import pytest_asyncio
-from tests import crds
-from tests.integration.syncer.stage import Stage, staged
+from tests import policies
+from tests.integration.syncer.stage import CLUSTER, Stage, staged
 
 from sunk.kube import access
 from sunk.kube.client import Client
@@ -17,13 +17,6 @@ from sunk.kube.errors import NotFound
 from sunk.local import images, slurm as slurms
 from sunk.local.cluster import Cluster
 from sunk.local.slurm import Slurm
-
-
-@pytest.fixture(scope="session")
-def installed(api: Cluster) -> Cluster:
-    """The API server with our CRDs."""
-    asyncio.run(crds.install(api))
-    return api
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -46,14 +39,21 @@ def slurm_of_file(request: pytest.FixtureRequest, slurm_version: str) -> Iterato
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def stage(request: pytest.FixtureRequest, installed: Cluster, slurm_of_file: Slurm) -> AsyncIterator[Stage]:
+async def stage(
+    request: pytest.FixtureRequest, policed: Cluster, slurm_of_file: Slurm, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Stage]:
     """Shared by the tests of a file; `SYNCER` in it gives further words for the syncer's command line."""
     namespace = f"test-{secrets.token_hex(4)}"
     words = getattr(request.module, "SYNCER", ())
-    async with Client(access.from_kubeconfig(installed.kubeconfig)) as client:
+    async with Client(access.from_kubeconfig(policed.kubeconfig)) as client:
         await client.create(NAMESPACES, {"metadata": {"name": namespace}})
         await _given_an_account(client, namespace)
-        async with staged(client, namespace, api=installed, slurm=slurm_of_file, words=words) as made:
+        token = await policies.account(client, namespace, cluster=CLUSTER)
+        limited = tmp_path_factory.mktemp("syncer") / "kubeconfig"
+        policies.write_kubeconfig(limited, policed.kubeconfig, token=token)
+        async with policies.speaking(policed.kubeconfig, token, namespace=namespace):
+            pass  # its rights and the policies hold from here on
+        async with staged(client, namespace, api=policed, slurm=slurm_of_file, kubeconfig=limited, words=words) as made:
             yield made
         await client.delete(NAMESPACES, namespace)
 

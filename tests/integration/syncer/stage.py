@@ -32,7 +32,8 @@ Each test takes node names of its own. What else there is:
   which see this namespace only.
 - `report()`, `events(reason)`, `syncer.log()`, `syncer_says(text)`; a test that fails shows the end of the syncer's log.
 
-Nodes are real slurmd: about a second each. The fake kubelet runs in a process of its own; see its page for what
+The syncer has the account that the operator makes for it, and the API server the policies of the chart: a write that one of
+them refuses fails here. Nodes are real slurmd: about a second each. The fake kubelet runs in a process of its own; see its page for what
 annotations make it do.
 """
 
@@ -41,6 +42,7 @@ import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -96,14 +98,14 @@ EVENTS = Resource(Event, group="events.k8s.io", version="v1", plural="events")
 
 
 @asynccontextmanager
-async def staged(
-    client: Client, namespace: str, *, api: Cluster, slurm: Slurm, words: Sequence[str] = ()
+async def staged(  # noqa: PLR0913 - each stands for itself
+    client: Client, namespace: str, *, api: Cluster, slurm: Slurm, kubeconfig: Path, words: Sequence[str] = ()
 ) -> AsyncIterator["Stage"]:
-    """Set the stage, with the syncer running."""
+    """Set the stage, with the syncer running; its rights are those of the kubeconfig."""
     # With a name that stays, as that of a Pod does, a syncer that was killed leads again at once.
     who = ("--cluster", CLUSTER, "--namespace", namespace, "--identity", "syncer-on-stage")
     command = ("sunk", "syncer", *who, "--log-level", "debug", *words)
-    syncer = await asyncio.to_thread(Beside, slurm, "syncer", api=api, command=command)
+    syncer = await asyncio.to_thread(Beside, slurm, "syncer", api=api, command=command, kubeconfig=kubeconfig)
     fleet = Settings(nodes=FLEET, fleet=namespace)
     async with spawned(fleet, kubeconfig=api.kubeconfig):
         stage = Stage(client, namespace, api=api, slurm=slurm, syncer=syncer)

@@ -19,9 +19,9 @@ PROGRAM = str(Path(sys.executable).with_name("sunk"))
 
 
 @pytest.fixture
-def kubectl(installed: Cluster) -> Iterator[Kubectl]:
+def kubectl(policed: Cluster) -> Iterator[Kubectl]:
     parts = stock.fill(images=False).parts
-    tool = Kubectl(program=parts.kubectl, kubeconfig=installed.kubeconfig, namespace=f"test-{secrets.token_hex(4)}")
+    tool = Kubectl(program=parts.kubectl, kubeconfig=policed.kubeconfig, namespace=f"test-{secrets.token_hex(4)}")
     tool("create", "namespace", tool.namespace)
     yield tool
     tool("delete", "namespace", tool.namespace, "--wait=false")

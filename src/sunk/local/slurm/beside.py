@@ -54,7 +54,7 @@ _NOTHING: Final[Mapping[str, str]] = {}
 class Beside:
     """One such machine, and the process on it."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each stands for itself, and the last two have defaults
         self,
         slurm: Slurm,
         name: str,
@@ -62,7 +62,9 @@ class Beside:
         api: Cluster,
         command: Sequence[str],
         env: Mapping[str, str] = _NOTHING,
+        kubeconfig: Path | None = None,
     ) -> None:
+        """With another kubeconfig than the administrator's it has other rights."""
         self.name: Final = name
         self.slurm: Final = slurm
         self.network: Final = wires.namespace(slurm.layout.cluster, name)
@@ -72,7 +74,7 @@ class Beside:
         _connect(self.network, api.network)
         values = {"KUBECONFIG": KUBECONFIG, **env}
         words = ("env", *(f"{key}={value}" for key, value in values.items()), *AS_SLURM, *command)
-        slurm.machines.add(self._box(api), daemon=words)
+        slurm.machines.add(self._box(kubeconfig or api.kubeconfig), daemon=words)
         slurm.machines.up(name)
 
     def start(self) -> None:
@@ -99,14 +101,14 @@ class Beside:
     def log(self) -> str:
         return self.slurm.log(self.name)
 
-    def _box(self, api: Cluster) -> Box:
+    def _box(self, kubeconfig: Path) -> Box:
         layout = self.slurm.layout
         root = files(layout.version)
         folder = layout.folder / f"ours-{self.name}"
         package = _copy_package(folder / "sunk", root=root)
         (folder / "kube").mkdir()
         config = folder / "kube" / "config"
-        shutil.copyfile(api.kubeconfig, config)
+        shutil.copyfile(kubeconfig, config)
         config.chmod(0o644)
         inside = f"/opt/sunk/lib/python{development.python_version(root)}/site-packages/sunk"
         return Box(

@@ -1,0 +1,16 @@
+"""What a syncer writes on objects of Kubernetes, and nobody else does.
+
+The admission policies of the chart `sunk` (`templates/syncerpolicy.yaml`) refuse all else that its account tries. So a
+syncer that is to write something new needs it here and there; a test compares the two. Of the SlurmCluster it writes
+`sunk.model.cluster.kind.OF_SYNCER`.
+"""
+
+from typing import Final
+
+from sunk.model import names
+
+POD_LABELS: Final = (names.DRAIN, names.RUNNING, names.NOT_RESPONDING, names.EVICTABLE)
+POD_ANNOTATIONS: Final = (names.CLEAR_TO_DELETE, names.RESTART, names.ORDER_DONE)
+POD_CONDITIONS: Final = (names.SLURM_DRAIN, names.SLURM_RUNNING, names.SLURM_NOT_RESPONDING)
+ACCOUNT_SUFFIX: Final = "-syncer"
+"""Behind the name of the cluster, in the name of a syncer's account: by it policies know them."""
