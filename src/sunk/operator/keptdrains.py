@@ -8,7 +8,9 @@ line: somebody may take it off, or an older version may have left it on the Node
 
 Why not in a NodeSlice: the machine may come back to another NodeSet of the cluster, and the first one may be gone. Why not
 in the SlurmCluster: thousands of texts do not fit into one object. A ConfigMap is also something that people know how to
-read and edit; whoever takes a key out has lifted that drain for good.
+read and edit. Taking a key out lifts that drain for good while there is no Node of that name. While there is one, its own
+line decides, and the key is written again: take the line off the Node then, or lift the drain in Slurm if the machine is
+a node there.
 
 There are as few ConfigMaps as it takes, `kept.MOST` Nodes in each. Writes that come together share one patch.
 """
