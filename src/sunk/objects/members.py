@@ -47,6 +47,21 @@ def owner_uid(record: Record) -> str:
     return ""
 
 
+def by_owner(record: Record) -> tuple[str, ...]:
+    """Index of what NodeSets control; a NodeSet finds its own under `index_value`."""
+    uid = owner_uid(record)
+    return (f"{record.metadata.namespace}/{uid}",) if uid else ()
+
+
+def index_value(owner: NodeSet) -> str:
+    """Where a NodeSet finds its own in the index `by_owner`.
+
+    The uid alone would not do: whoever may create an object may write any uid into its ownerReferences, and an owner is
+    always in the namespace of what it owns.
+    """
+    return f"{owner.metadata.namespace}/{owner.metadata.uid}"
+
+
 def ours(owner: NodeSet) -> dict[str, str]:
     """The labels that everything of a NodeSet carries."""
     found = {names.MANAGED_BY: "sunk", names.NODESET: owner.metadata.name}

@@ -43,5 +43,11 @@ def by_compute(pod: Pod) -> tuple[str, ...]:
 
 
 def is_compute(pod: Pod) -> bool:
-    """One that a NodeSet has made, whatever its labels say."""
+    """One that a NodeSet has made, by its own word and whatever its labels say. `has_owner` asks whether that is true."""
     return bool(owner_uid(pod))
+
+
+def has_owner(pod: Pod, sets: Scoped[NodeSet]) -> bool:
+    """Whether the NodeSet that it names is there, in its own namespace: whoever may create a Pod may invent an owner."""
+    uid, at = owner_uid(pod), pod.metadata.namespace
+    return bool(uid) and any(one.metadata.namespace == at for one in sets.by("uid", uid))

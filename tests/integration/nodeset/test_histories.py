@@ -29,12 +29,12 @@ from sunk.kube.tasks import running
 from sunk.local.cluster import Cluster
 from sunk.local.fakekubelet import FLEET, fake_kubelet
 from sunk.model import names
-from sunk.objects.members import NODESETS, NODESLICES
+from sunk.objects.members import NODESETS, NODESLICES, by_owner, index_value
 from sunk.operator.fleet import by_node
 from sunk.operator.nodeset import absence, controller, healing
 from sunk.operator.nodeset.census import Census
 from sunk.operator.nodeset.claims import claim_of
-from sunk.operator.nodeset.controller import by_member, by_owner
+from sunk.operator.nodeset.controller import by_member
 from sunk.operator.nodeset.moulds import Moulds
 from sunk.operator.nodeset.plan import plan
 from sunk.operator.nodeset.slices import shards, spread
@@ -282,11 +282,11 @@ class Auditor:
         one = next(each for each in self._sets.all() if each.metadata.name == name)
         pool = _pool_of(one.spec.template)
         fitting = {node.metadata.name: node for node in self._nodes.store.all() if _fits(node, self._stage, pool)}
-        entries = [entry for each in self._slices.by("owner", one.metadata.uid) for entry in each.spec.entries]
+        entries = [entry for each in self._slices.by("owner", index_value(one)) for entry in each.spec.entries]
         joined = {entry.node for entry in entries}
         free = {at for at, node in fitting.items() if not node.spec.unschedulable and not claim_of(node)}
         wanted = one.spec.replicas
-        pods = {pod.metadata.name: pod for pod in self._pods.store.by("owner", one.metadata.uid)}
+        pods = {pod.metadata.name: pod for pod in self._pods.store.by("owner", index_value(one))}
         places = {entry.name: entry.node for entry in entries}
         wrong = ["it is still being deleted"] if one.metadata.deletion_timestamp else []
         if joined - fitting.keys():

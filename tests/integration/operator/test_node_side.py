@@ -1,6 +1,7 @@
 """The Node's side of it on a real API server: cordons go to Pods, what Slurm says goes to Nodes, and Nodes leave clean."""
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 from tests.conftest import Kube
@@ -26,9 +27,11 @@ from tests.integration.operator.scene import (
 
 from sunk.kube.client import Deletion, Preconditions
 from sunk.kube.core import NODES, PODS, Condition, condition
+from sunk.kube.errors import NotFound
 from sunk.kube.patch import Merge
 from sunk.local.fakekubelet import Trait
 from sunk.model import names
+from sunk.objects.members import owned_by
 from sunk.operator.node.plan import NO_POD, NOT_TOLD, OURS
 
 REASON = names.CORDON_REASON
@@ -51,6 +54,32 @@ async def test_a_cordon_goes_to_the_pod_with_its_reason_and_comes_off_again(kube
         await stage.cordon(node, on=False)
         await pod_carries(stage, names.CORDON, None)
         assert not [pod for pod in (await stage.pods()).values() if names.CORDON in pod.metadata.annotations]
+
+
+async def test_a_pod_that_only_says_that_a_nodeset_owns_it_is_told_nothing(kube: Kube, stage: Stage) -> None:
+    node = stage.nodes[0]
+    async with whole(kube):
+        owner = await stage.create()
+        await stage.settled(3)
+        invented = owned_by(owner) | {"uid": "invented", "blockOwnerDeletion": False}
+        # The garbage collector deletes it for having no such owner; by the finalizer it stays to be looked at.
+        at = {"name": "forged", "ownerReferences": [invented], "finalizers": ["example.com/stay"]}
+        spec = {
+            "nodeName": node,
+            "containers": [{"name": "x", "image": "none"}],
+            "tolerations": [{"operator": "Exists"}],
+        }
+        await stage.client.create(PODS, {"metadata": at, "spec": spec}, namespace=stage.namespace)
+        await give_reason(stage, node, "bad fan")
+        await stage.cordon(node)
+        await pod_carries(stage, names.CORDON, "bad fan")
+        await asyncio.sleep(0.5)
+        found = await stage.client.get(PODS, "forged", namespace=stage.namespace)
+        assert found.metadata.annotations == {}
+        free = Merge({"metadata": {"finalizers": None}})
+        await stage.client.patch(PODS, "forged", free, namespace=stage.namespace)
+        with suppress(NotFound):
+            await stage.client.delete(PODS, "forged", Deletion(grace_period_seconds=0), namespace=stage.namespace)
 
 
 async def test_the_reason_may_stand_under_another_key(kube: Kube, stage: Stage) -> None:

@@ -1,10 +1,12 @@
 """What the parts of the operator share."""
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 from tests.unit.operator.node.scene import pod
+from tests.unit.operator.nodeset.cast import nodeset
 
 from sunk.kube.access import Access
 from sunk.kube.client import Client
@@ -14,7 +16,7 @@ from sunk.kube.events import Recorder
 from sunk.kube.resource import Metadata
 from sunk.model import names
 from sunk.objects.standing import NODE
-from sunk.operator.fleet import by_compute, fleet
+from sunk.operator.fleet import by_compute, fleet, has_owner
 from sunk.operator.node.controller import nodes
 from sunk.operator.nodeset.controller import nodesets
 from sunk.operator.pod.controller import pods
@@ -61,3 +63,20 @@ def test_a_compute_pod_that_lost_its_labels_is_one_still() -> None:
 def test_a_label_alone_makes_no_compute_pod() -> None:
     other = Metadata(name="x", labels={names.COMPONENT: names.COMPUTE})
     assert by_compute(type(pod())(metadata=other, spec=PodSpec(node_name="n"))) == ()
+
+
+@pytest.mark.parametrize("wrong", [{"controller": False}, {"api_version": "apps/v1"}, {"kind": "DaemonSet"}])
+def test_an_owner_that_is_no_nodeset_or_does_not_control_it_makes_no_compute_pod(wrong: dict[str, Any]) -> None:
+    made = pod()
+    owner = replace(made.metadata.owner_references[0], **wrong)
+    assert by_compute(replace(made, metadata=replace(made.metadata, owner_references=(owner,)))) == ()
+
+
+async def test_the_owner_of_a_pod_is_one_that_exists_in_its_namespace(setting: Setting) -> None:
+    sets = setting.once(fleet).sets
+    sets.collections[0].store.answered(nodeset(uid="set", meta={"namespace": "team"}))
+    assert has_owner(pod(namespace="team"), sets)
+    assert not has_owner(pod(namespace="elsewhere"), sets)
+    invented = pod(namespace="team")
+    owner = replace(invented.metadata.owner_references[0], uid="invented")
+    assert not has_owner(replace(invented, metadata=replace(invented.metadata, owner_references=(owner,))), sets)

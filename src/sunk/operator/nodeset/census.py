@@ -16,7 +16,7 @@ from sunk.kube.core import Node, Pod
 from sunk.kube.resource import Key
 from sunk.model.names import NAMESPACE, NODESET
 from sunk.model.nodeslice import Entry
-from sunk.objects.members import NodeSet, NodeSlice, owner_uid
+from sunk.objects.members import NodeSet, NodeSlice, index_value, owner_uid
 from sunk.objects.standing import node_of
 from sunk.operator.nodeset.absence import Absences
 from sunk.operator.nodeset.claims import claim_of
@@ -128,7 +128,7 @@ class Census:
     def take(self, owner: NodeSet, demand: Demand | None) -> Survey:
         """Look. Without a demand nothing is known of which Nodes fit: none may join, and who is leaving goes on."""
         memory = self._memory(owner, demand)
-        slices = _in_order(self._slices.by("owner", owner.metadata.uid))
+        slices = _in_order(self._slices.by("owner", index_value(owner)))
         members, left = self._members(owner, memory, slices)
         refused: list[tuple[str, str]] = []
         candidates = tuple(self._candidates(owner, memory, members.nodes, refused)) if demand else ()
@@ -247,8 +247,9 @@ class Census:
 
     def has_place_in_another(self, node: Node, *, uid: str) -> bool:
         """Another NodeSet has it as a member. A Node that registers anew has lost its claim, but not its place."""
-        owners = {owner_uid(one) for one in self._slices.by("node", node.metadata.name)} - {uid}
-        return any(self._sets.by("uid", owner) for owner in owners)
+        slices = self._slices.by("node", node.metadata.name)
+        owners = {(one.metadata.namespace, owner_uid(one)) for one in slices}
+        return any(self._exists(namespace, owner) for namespace, owner in owners if owner != uid)
 
     def _taken(self, owner: NodeSet) -> Taken:
         """Names in use in the same namespace, where Pods have to differ, or the same cluster, where nodes have to.

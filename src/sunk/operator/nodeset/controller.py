@@ -23,7 +23,7 @@ from sunk.kube.controller import Controller, Effort, Requeue, Source, itself, ow
 from sunk.kube.resource import Key, Record
 from sunk.model import names
 from sunk.model.nodeset import NODESET
-from sunk.objects.members import NODESLICES, REVISIONS, NodeSet, NodeSlice, owner_uid
+from sunk.objects.members import NODESLICES, REVISIONS, NodeSet, NodeSlice, by_owner
 from sunk.operator.fleet import fleet
 from sunk.operator.keptdrains import kept_drains
 from sunk.operator.nodeset.attention import Attention
@@ -129,11 +129,6 @@ def _is_same(one: NodeSet, other: NodeSet | None) -> bool:
 
 def by_member(one: NodeSlice) -> tuple[str, ...]:
     return tuple(entry.node for entry in one.spec.entries)
-
-
-def by_owner(record: Record) -> tuple[str, ...]:
-    found = owner_uid(record)
-    return (found,) if found else ()
 
 
 def _nobody(_: Record) -> tuple[Key, ...]:

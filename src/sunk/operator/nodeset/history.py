@@ -8,7 +8,7 @@ from sunk.kube.core import Pod
 from sunk.kube.errors import NotFound
 from sunk.kube.patch import Merge
 from sunk.kube.resource import Key
-from sunk.objects.members import ControllerRevision, NodeSet
+from sunk.objects.members import ControllerRevision, NodeSet, index_value
 from sunk.objects.standing import revision as of_pod
 from sunk.operator.nodeset.revision import forgettable, newest, object_name, revision_body
 from sunk.service.scoped import Scoped
@@ -20,7 +20,7 @@ class History:
 
     async def keep(self, owner: NodeSet, revision: str, *, pods: Iterable[Pod]) -> None:
         """Have this revision be the newest, and forget those that are too old and that no Pod was made from."""
-        history = self._revisions.by("owner", owner.metadata.uid)
+        history = self._revisions.by("owner", index_value(owner))
         key = Key(owner.metadata.namespace, object_name(owner, revision))
         # By owner: one of the same name may be left of a NodeSet that was deleted and made again.
         present = next((one for one in history if one.metadata.name == key.name), None)

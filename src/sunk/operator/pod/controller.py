@@ -19,7 +19,7 @@ from sunk.kube.patch import Merge
 from sunk.kube.resource import Key, Record
 from sunk.model import names
 from sunk.objects.standing import node_of
-from sunk.operator.fleet import Fleet, fleet, is_compute
+from sunk.operator.fleet import Fleet, fleet, has_owner, is_compute
 from sunk.operator.keptdrains import KeptDrains, kept_drains
 from sunk.operator.pod.plan import plan
 from sunk.service.part import Part, Setting
@@ -27,15 +27,19 @@ from sunk.service.part import Part, Setting
 SHARE: Final = 4
 """A look is one small patch that mostly waits for the server, so there may be more of them than of others."""
 
+UNSEEN: Final = 5.0
+"""Seconds until a look at whether there is a NodeSet that a Pod names as its owner."""
+
 
 def pods(setting: Setting, *, cordon_reason: str = names.CORDON_REASON) -> Part:
     """Build the part of the operator that tells compute Pods what their Nodes say."""
     shared, drains = setting.once(fleet), setting.once(kept_drains)
+    ours: tuple[Collection[Any], ...] = (*shared.sets.collections, *drains.collections)
     keeper = Keeper(shared, drains, cordon_reason=cordon_reason)
     sources: list[Source[Any, Key]] = [
         Source(shared.pods.store, keeper.itself),
         Source(shared.nodes.store, _nobody),
-        *(Source(one.store, _nobody) for one in drains.collections),
+        *(Source(one.store, _nobody) for one in ours),
     ]
     effort = Effort(workers=SHARE * setting.workers)
     controller: Controller[Key] = Controller("pods", keeper.reconcile, sources=sources, effort=effort)
@@ -46,7 +50,7 @@ def pods(setting: Setting, *, cordon_reason: str = names.CORDON_REASON) -> Part:
                 controller.look(key)
 
     shared.nodes.store.subscribe(listen)
-    follows: tuple[Collection[Any], ...] = (shared.nodes, shared.pods, *drains.collections)
+    follows: tuple[Collection[Any], ...] = (shared.nodes, shared.pods, *ours)
     return Part("pods", follows=follows, controllers=(controller,))
 
 
@@ -72,6 +76,9 @@ class Keeper:
         pod = self._pods.store.get(key)
         if pod is None or not is_compute(pod):
             return None
+        if not has_owner(pod, self._sets):
+            # Invented, or a NodeSet that was made a moment ago by someone who led before us.
+            return Requeue(after=UNSEEN)
         node = self._nodes.store.get(Key("", node_of(pod)))
         change = plan(pod, node, kept_drain=self._kept_drain(pod, node), reason_key=self._reason_key)
         if change:

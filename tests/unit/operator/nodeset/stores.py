@@ -14,10 +14,10 @@ from sunk.kube.credentials import Nobody
 from sunk.kube.events import Recorder
 from sunk.kube.resource import Key, Record
 from sunk.kube.view import Changed, Deleted
-from sunk.objects.members import NODESETS, NODESLICES, NodeSet
+from sunk.objects.members import NODESETS, NODESLICES, NodeSet, by_owner
 from sunk.operator.fleet import by_node
 from sunk.operator.nodeset.census import Census, Survey
-from sunk.operator.nodeset.controller import by_member, by_owner
+from sunk.operator.nodeset.controller import by_member
 from sunk.operator.nodeset.feasible import Demand, demand
 from sunk.operator.nodeset.template import read
 from sunk.service.part import Setting

@@ -3,13 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 from tests.unit.operator.nodeset.cast import UID, entry, node, node_slice, nodeset, pod
 from tests.unit.operator.nodeset.stores import ANY_NODE, Stores
 
-from sunk.kube.core import Pod
+from sunk.kube.resource import R
 from sunk.model import names
 from sunk.objects.standing import NODE
 from sunk.operator.nodeset.absence import GRACE
@@ -36,7 +37,7 @@ def unfit(survey: Survey) -> dict[str, str]:
     return {one.entry.name: one.unfit for one in survey.members}
 
 
-def _elsewhere(one: Pod, *, namespace: str = "elsewhere") -> Pod:
+def _elsewhere(one: R, *, namespace: str = "elsewhere") -> R:
     return replace(one, metadata=replace(one.metadata, namespace=namespace))
 
 
@@ -112,6 +113,34 @@ async def test_a_node_that_registers_anew_without_its_claim_stays_with_its_set(s
     assert candidates(stores.take(GPU)) == []
     stores.remove(other)  # nothing is left of it but a slice that the garbage collector has not come to
     assert candidates(stores.take(GPU)) == [("a", "gpu-000-001")]
+
+
+async def test_a_slice_of_another_namespace_that_names_a_set_as_its_owner_takes_no_node(stores: Stores) -> None:
+    """Whoever may create one may write any uid into it; an owner is always in the namespace of what it owns."""
+    other = nodeset("other", uid=OTHER)
+    forged = _elsewhere(node_slice(other, 0, entry("other-0", at="a")))
+    stores.put(GPU, other, node("a", address="10.0.0.1"), forged)
+    assert candidates(stores.take(GPU)) == [("a", "gpu-000-001")]
+
+
+async def test_a_slice_of_another_namespace_gives_a_set_no_members_and_releases_none(stores: Stores) -> None:
+    real = node_slice(GPU, 0, entry("gpu-0", at="a"))
+    forged = _elsewhere(node_slice(GPU, 1, entry("gpu-9", at="b"), released=("gpu-0",)))
+    stores.put(GPU, node("a"), node("b"), real, forged)
+    survey = stores.take(GPU)
+    assert [one.metadata.namespace for one in survey.slices] == ["slurm"]
+    assert [(one.entry.name, one.released) for one in survey.members] == [("gpu-0", False)]
+
+
+@pytest.mark.parametrize("wrong", [{"controller": False}, {"api_version": "apps/v1"}, {"kind": "DaemonSet"}])
+async def test_a_slice_that_no_set_controls_is_nobodys(stores: Stores, wrong: dict[str, Any]) -> None:
+    other = nodeset("other", uid=OTHER)
+    found = node_slice(other, 0, entry("other-0", at="a"))
+    owner = replace(found.metadata.owner_references[0], **wrong)
+    stores.put(GPU, other, node("a", address="10.0.0.1"))
+    stores.put(replace(found, metadata=replace(found.metadata, owner_references=(owner,))))
+    assert candidates(stores.take(GPU)) == [("a", "gpu-000-001")]
+    assert stores.take(other).slices == ()
 
 
 async def test_a_node_with_a_pod_of_another_set_is_not_free(stores: Stores) -> None:
