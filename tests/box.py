@@ -35,6 +35,24 @@ pivot_root . .outside
 umount --lazy /.outside
 exec setpriv --reuid="$user" --regid="$user" --clear-groups --pdeathsig=KILL "$@"
 """
+# A Slurm of two boxes, but for how it shares out a node: that is for each test to add.
+SLURM_CONF = f"""
+ClusterName=test
+SlurmctldHost=controller({ADDRESS})
+SlurmUser=slurm
+AuthType=auth/slurm
+CredType=auth/slurm
+SlurmctldParameters=enable_configless
+ProctrackType=proctrack/linuxproc
+ReturnToService=2
+KillWait=5
+MaxNodeCount=10
+StateSaveLocation=/var/spool/slurmctld
+SlurmdSpoolDir=/var/spool/slurmd
+SlurmctldPidFile=/run/slurmctld/slurmctld.pid
+MailProg=/bin/true
+PartitionName=all Nodes=ALL Default=YES MaxTime=UNLIMITED State=UP
+"""
 SETTLED = ("env", "-i", "--chdir=/", "PATH=/usr/sbin:/usr/bin")
 BOUND = ("setpriv", "--pdeathsig", "KILL")
 

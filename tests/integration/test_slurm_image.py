@@ -8,31 +8,15 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.box import ADDRESS, Box, File, Plan, box, network, wait_for
+from tests.box import ADDRESS, SLURM_CONF, Box, File, Plan, box, network, wait_for
 
 from sunk.local import images
 
 SLURM_USER = 64030
 SOME_USER = 1001
-CONFIGURATION = f"""
-ClusterName=test
-SlurmctldHost=controller({ADDRESS})
-SlurmUser=slurm
-AuthType=auth/slurm
-CredType=auth/slurm
-SlurmctldParameters=enable_configless
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-ReturnToService=2
-KillWait=5
-MaxNodeCount=10
-StateSaveLocation=/var/spool/slurmctld
-SlurmdSpoolDir=/var/spool/slurmd
-SlurmctldPidFile=/run/slurmctld/slurmctld.pid
+CONFIGURATION = f"""{SLURM_CONF}TaskPlugin=task/none
 SelectTypeParameters=CR_CPU_Memory
 DefMemPerCPU=10
-MailProg=/bin/true
-PartitionName=all Nodes=ALL Default=YES MaxTime=UNLIMITED State=UP
 """
 SERVER = ("--conf-server", f"{ADDRESS}:6817")
 SLURMD = ("/init", "slurmd", "--", "-Z", "-N", "node", *SERVER, "--conf", "CPUs=4 RealMemory=1000 Feature=h100")

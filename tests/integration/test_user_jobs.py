@@ -4,7 +4,7 @@ import secrets
 from collections.abc import Iterator
 
 import pytest
-from tests.box import ADDRESS, Box, File, Plan, box, network, wait_for
+from tests.box import ADDRESS, SLURM_CONF, Box, File, Plan, box, network, wait_for
 
 from sunk.local import images
 from sunk.operator.slurmcluster.conf import SLURM_USER
@@ -19,30 +19,14 @@ OF_A_POD = (
     "chown,dac_override,fowner,fsetid,kill,setgid,setuid,setpcap,net_bind_service,net_raw,sys_chroot,mknod,"
     "audit_write,setfcap,sys_ptrace,sys_nice"
 )
-CONFIGURATION = f"""
-ClusterName=test
-SlurmctldHost=controller({ADDRESS})
-SlurmUser=slurm
-AuthType=auth/slurm
-CredType=auth/slurm
-SlurmctldParameters=enable_configless
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/affinity
-ReturnToService=2
-KillWait=5
-MaxNodeCount=10
-StateSaveLocation=/var/spool/slurmctld
-SlurmdSpoolDir=/var/spool/slurmd
-SlurmctldPidFile=/run/slurmctld/slurmctld.pid
+CONFIGURATION = f"""{SLURM_CONF}TaskPlugin=task/affinity
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
 DefMemPerCPU=400
-MailProg=/bin/true
 PropagateResourceLimitsExcept=MEMLOCK
 JobAcctGatherType=jobacct_gather/linux
 JobAcctGatherParams=OverMemoryKill
 JobAcctGatherFrequency=task=1
-PartitionName=all Nodes=ALL Default=YES MaxTime=UNLIMITED State=UP
 """
 PLUGSTACK = "optional /usr/lib/sunk/job_env.so\n"
 SERVER = ("--conf-server", f"{ADDRESS}:6817")

@@ -57,20 +57,29 @@ async def drained(stage: Stage, reason: str = "bad fan", pod: str = POD) -> None
     await write_down(stage, {node: reason})
 
 
-async def gone(stage: Stage, node: str) -> None:
+async def gone(stage: Stage, node: str, pod: str = POD) -> None:
     """Delete the Node and wait until nothing is left of its member."""
     await stage.client.delete(NODES, node, Deletion())
+    await eventually(stage.pods, lambda found: all(one.metadata.deletion_timestamp for one in found.values()))
+    # As Kubernetes does with what no kubelet ends; but it waits for a minute first.
+    await stage.client.delete(PODS, pod, Deletion(grace_period_seconds=0), namespace=stage.namespace)
     await eventually(stage.entries, lambda found: all(entry.node != node for entry in found.values()))
-    await eventually(stage.pods, lambda found: not found)
+    assert not await stage.pods()
+
+
+async def drained_and_gone(stage: Stage) -> str:
+    """Have a person drain the only node of a new NodeSet, and then its Node deleted; gives its name."""
+    node = stage.nodes[0]
+    await stage.create(cluster=CLUSTER)
+    await stage.settled(1)
+    await drained(stage)
+    await gone(stage, node)
+    return node
 
 
 async def test_a_persons_drain_outlives_the_node_object(kube: Kube, staging: Staging) -> None:
     async with staging(nodes=1) as stage, whole(kube), stage.syncer():
-        node = stage.nodes[0]
-        await stage.create(cluster=CLUSTER)
-        await stage.settled(1)
-        await drained(stage)
-        await gone(stage, node)
+        node = await drained_and_gone(stage)
         assert await written(stage) == {node: "bad fan"}
         await stage.add_node(node, address=ADDRESS)
         await stage.settled(1)
@@ -112,7 +121,7 @@ async def test_the_machine_may_come_back_to_another_nodeset_of_the_cluster(kube:
         await stage.create("other", template=stage.template(pool="c"), cluster="other")
         await stage.settled(1, "one")
         await drained(stage, pod="one-000-001")
-        await gone(stage, node)
+        await gone(stage, node, "one-000-001")
         await stage.annotate("one", force_deletion="true")
         await stage.client.delete(NODESETS, "one", namespace=stage.namespace)
         await stage.add_node(node, address=ADDRESS, pool="c")
@@ -160,11 +169,7 @@ async def test_lines_are_followed_on_a_node_that_is_in_no_nodeset(kube: Kube, st
 
 async def test_whoever_takes_the_key_out_has_lifted_it_too(kube: Kube, staging: Staging) -> None:
     async with staging(nodes=1) as stage, whole(kube), stage.syncer():
-        node = stage.nodes[0]
-        await stage.create(cluster=CLUSTER)
-        await stage.settled(1)
-        await drained(stage)
-        await gone(stage, node)
+        node = await drained_and_gone(stage)
         name = f"{CLUSTER}-kept-drains-0"
         await stage.client.patch(CONFIG_MAPS, name, Merge({"data": {node: None}}), namespace=stage.namespace)
         await stage.add_node(node, address=ADDRESS)
