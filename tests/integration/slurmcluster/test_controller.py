@@ -13,7 +13,7 @@ from tests.conftest import Kube
 from tests.integration.nodeset.stage import Operator, eventually
 
 from sunk.kube.client import Scope
-from sunk.kube.core import CONFIG_MAPS, PODS, Pod, condition
+from sunk.kube.core import CONFIG_MAPS, PODS, Pod
 from sunk.kube.errors import NotFound
 from sunk.kube.patch import Merge
 from sunk.model import names
@@ -59,13 +59,12 @@ class Cluster:
     async def configured(self, reason: str) -> str:
         """Wait until the condition has this reason; give its message."""
 
-        def holds(found: SlurmCluster) -> bool:
-            said = condition(found.status.conditions, "ConfigApplied")
-            return said is not None and said.reason == reason
+        def said(found: SlurmCluster) -> list[str]:
+            return [
+                one.message for one in found.status.conditions if (one.type, one.reason) == ("ConfigApplied", reason)
+            ]
 
-        said = condition((await eventually(self.read, holds)).status.conditions, "ConfigApplied")
-        assert said is not None
-        return said.message
+        return said(await eventually(self.read, lambda found: bool(said(found))))[0]
 
     async def write_files(self, script: str) -> None:
         """Edit the ConfigMap of people's own files."""
@@ -91,7 +90,7 @@ class Cluster:
         (pod, *_) = await eventually(self.trials, bool)
         over = {"exitCode": int(bool(words)), "message": words, "finishedAt": "2026-01-01T00:00:00Z"}
         container = {"name": "slurm", "image": "", "imageID": "", "restartCount": 0, "ready": False}
-        told = {"phase": "Failed" if words else "Succeeded"}
+        told: dict[str, Any] = {"phase": "Failed" if words else "Succeeded"}
         told |= {"containerStatuses": [container | {"state": {"terminated": over}}]}
         name, where = pod.metadata.name, self._kube.namespace
         script = await self._candidate(name)
