@@ -16,7 +16,7 @@ at once; so that has to be so for a while, and it is not believed at all while m
 import asyncio
 import logging
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from sunk.kube.controller import Controller, Effort, Requeue, Source
@@ -136,7 +136,7 @@ class Clearing:
             return False
         if told is None or told.status != "Unknown" or told.last_transition_time is None:
             return False
-        return (datetime.now(UTC) - told.last_transition_time).total_seconds() >= self._settling
+        return (self._ground.client.clock.now() - told.last_transition_time).total_seconds() >= self._settling
 
     def _waits_for_slurm(self, pod: ComputePod) -> bool:
         unknown = (

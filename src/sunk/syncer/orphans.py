@@ -71,7 +71,10 @@ def too_many(orphans: int, *, ours: int) -> bool:
 def came_late(node: Node, deleted: Mapping[str, str]) -> bool:
     """Whether this is what a slurmd left that registered after its record was deleted, and has ended since.
 
-    Where an address is just the name nothing tells it from a record that a person has made.
+    Where an address is just the name nothing tells it from a record that a person has made. `deleted` is known to the
+    process that deleted them and to no other, and nothing that can be read would replace it: the Pod and its entry are
+    gone, the record has no mark, and a slurmd that a person runs outside of Kubernetes leaves the same when it ends. So
+    after a change of leaders such a record stays, for a person to delete; it takes no job.
     """
     address = deleted.get(node.name, "")
     if address in {"", node.name} or node.address != address:

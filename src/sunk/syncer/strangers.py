@@ -11,7 +11,7 @@ So if most of the Pods that should be known are not, none is touched, and that i
 import asyncio
 import logging
 from collections.abc import Collection, Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final, Protocol
 
 from sunk.kube.events import about
@@ -160,9 +160,9 @@ class Strangers:
             await self._restart(strangers[due[0]])
 
     def _age(self, pod: ComputePod) -> float:
-        """For how many seconds a Pod has been a stranger."""
+        """For how many seconds a Pod has been a stranger, by the clock that all copies of us hear of."""
         begun = since(pod, self._ground.mirror.nodes.get(pod.metadata.name))
-        return 0.0 if begun is None else (datetime.now(UTC) - begun).total_seconds()
+        return 0.0 if begun is None else (self._ground.client.clock.now() - begun).total_seconds()
 
     def _strangers(self) -> dict[str, ComputePod]:
         """Hardly any Pod is one, and that is looked at first: there may be thousands."""

@@ -87,7 +87,7 @@ class Upward:
             doubted=ground.mirror.suspicious,
             stuck=self._stuck.get(key.name, ""),
         )
-        body = change(pod, standing(pod, facts))
+        body = change(pod, standing(pod, facts), now=self._ground.client.clock.now())
         if body is not None:
             with suppress(NotFound):
                 await ground.pods.patch(key, Strategic(body), status=True)

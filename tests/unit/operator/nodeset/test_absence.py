@@ -1,12 +1,14 @@
 """For how long Nodes have been missing: by what their entries say, whoever leads."""
 
 import asyncio
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 
 import pytest
 from msgspec.structs import replace
 from tests.unit.operator.nodeset.cast import BEGIN, NOW, bare, entry, member, node
 
+from sunk.kube.clock import ServerClock
 from sunk.kube.core import Node
 from sunk.kube.resource import Metadata
 from sunk.kube.store import Store
@@ -63,3 +65,14 @@ async def test_entries_are_dated_when_their_node_is_missed_and_cleared_when_it_i
     found = roster([missed, back, calm], (), Wish(now=NOW.now)).members
     assert [one.entry.absent_since for one in found] == [NOW.now, None, None]
     assert roster(found, (), Wish(now=NOW.now + timedelta(seconds=5))).members is found, "it is written once"
+
+
+@pytest.mark.parametrize("ahead", [-600.0, 600.0], ids=["the machine is ahead", "the machine is behind"])
+async def test_a_leader_on_a_machine_that_is_off_by_minutes_skips_nothing_and_waits_no_longer(ahead: float) -> None:
+    clock, now = ServerClock(), asyncio.get_running_loop().time()
+    server = datetime.now(UTC) + timedelta(seconds=ahead)
+    clock.hear(format_datetime(server, usegmt=True), sent=now, got=now)
+    found = Absences(Store[Node]("nodes"), now=clock.now)
+    for seconds in (20, 80):
+        missing = replace(entry("gpu-0", at="a"), absent_since=server - timedelta(seconds=seconds))
+        assert abs(found.left([missing])["a"] - (GRACE - seconds)) < 3
