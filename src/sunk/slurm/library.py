@@ -24,7 +24,7 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -34,7 +34,18 @@ from typing import Final, Self, TypeVar
 from msgspec import Struct
 
 from sunk.slurm.errors import InvalidJob, Pending, Unreachable
-from sunk.slurm.records import Allocation, Configuration, Job, Node, Partition, Reservation, Statistics, Table, Tables
+from sunk.slurm.records import (
+    Accounted,
+    Allocation,
+    Configuration,
+    Job,
+    Node,
+    Partition,
+    Reservation,
+    Statistics,
+    Table,
+    Tables,
+)
 from sunk.slurm.wire import Wire
 
 T = TypeVar("T")
@@ -76,6 +87,7 @@ class Library:
         self._read_took = math.inf
         """How long the last read of all tables took; before the first it may take as long as anything."""
         self._ping: asyncio.Future[bool] | None = None
+        self._asks_accounting = False
 
     @classmethod
     def load(cls, configuration: Path | None = None) -> Self:
@@ -141,6 +153,26 @@ class Library:
     async def configuration(self) -> Configuration:
         """What slurmctld runs with, which may be another thing than what lies in its file."""
         return await self.call(self.wire.configuration, asked="read the configuration")
+
+    async def accounted(self, cluster: str, jobs: Collection[int]) -> Table[Accounted]:
+        """Ask slurmdbd for these jobs, one question at a time, on a thread that no call to slurmctld ever waits for.
+
+        slurmdbd may take a quarter of an hour. Who gives up earlier is told Unreachable until the thread is free again,
+        and the process may end over it.
+        """
+        if self._asks_accounting:
+            raise Unreachable(NO_ANSWER, asked="ask accounting", text="slurmdbd has not answered the last question yet")
+        answer: asyncio.Future[Table[Accounted]] = asyncio.get_running_loop().create_future()
+
+        def ask() -> Table[Accounted]:
+            try:
+                return self.wire.accounted(cluster, tuple(jobs))
+            finally:
+                self._asks_accounting = False  # before the answer is told, so that the next question can follow it
+
+        self._asks_accounting = True
+        threading.Thread(target=_answered, args=(ask, answer), name="slurmdbd", daemon=True).start()
+        return await answer
 
     async def ping(self) -> bool:
         """Tell whether slurmctld answers, within two seconds."""
@@ -226,6 +258,16 @@ def _tell(answer: "asyncio.Future[T]", settle: Callable[[], None]) -> None:
 
     with suppress(RuntimeError):  # the loop may have been closed
         answer.get_loop().call_soon_threadsafe(in_the_loop)
+
+
+def _answered(ask: Callable[[], T], answer: "asyncio.Future[T]") -> None:
+    """On a thread: ask, and tell the loop."""
+    try:
+        found = ask()
+    except BaseException as error:  # noqa: BLE001 - it is raised where the answer is awaited
+        _tell(answer, partial(answer.set_exception, error))
+    else:
+        _tell(answer, partial(answer.set_result, found))
 
 
 async def _settled(answer: "asyncio.Future[T]", *, within: float) -> bool:

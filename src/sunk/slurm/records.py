@@ -224,6 +224,8 @@ class Configuration(Struct, frozen=True, array_like=True, gc=False):
     boot_time: int
     version: str
     cluster: str
+    accounting: str
+    """AccountingStorageType; empty if there is none."""
     parameters: tuple[str, ...]
     """SlurmctldParameters, word by word."""
     kill_wait: int
@@ -237,6 +239,26 @@ class Configuration(Struct, frozen=True, array_like=True, gc=False):
         """The value of a parameter that is written `name=value`; empty if there is none of that name."""
         begin = f"{name}="
         return next((word.removeprefix(begin) for word in self.parameters if word.startswith(begin)), "")
+
+
+class Accounted(Struct, frozen=True, array_like=True, gc=False):
+    """A job as accounting has it. One that was requeued, or whose number was given out again, has several rows."""
+
+    id: int
+    array_id: int
+    user_id: int
+    submit_time: int
+    start_time: int
+    """0 if it has not started."""
+    end_time: int
+    """0 if it has not ended."""
+    state_bits: int
+    ended_by: int | None
+    """The user whose request ended it, where it was one."""
+
+    @property
+    def state(self) -> states.JobState:
+        return states.job_state(self.state_bits)
 
 
 class Calls(Struct, frozen=True, array_like=True, gc=False):

@@ -3,7 +3,7 @@
 Everything here runs on a thread of `library`, never on the event loop.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
@@ -12,7 +12,18 @@ from msgspec import Struct, msgpack
 from sunk.slurm import description, errors, loading
 from sunk.slurm.description import Description
 from sunk.slurm.packed import Unpacker
-from sunk.slurm.records import Allocation, Configuration, Job, Node, Partition, Reservation, Statistics, Table, Tables
+from sunk.slurm.records import (
+    Accounted,
+    Allocation,
+    Configuration,
+    Job,
+    Node,
+    Partition,
+    Reservation,
+    Statistics,
+    Table,
+    Tables,
+)
 
 T = TypeVar("T")
 S_co = TypeVar("S_co", covariant=True)
@@ -91,6 +102,7 @@ class Wire:
         }
         self._statistics = msgpack.Decoder(Statistics)
         self._configuration = msgpack.Decoder(Configuration)
+        self._accounted = Unpacker(Accounted)
         # A job in which nothing is set, to copy. Every call of C, however short, lets go of the interpreter and has to
         # ask for it again, so there is one less for each job, and below none to free nothing.
         self._blank = self._ffi.new("job_desc_msg_t *")
@@ -131,6 +143,16 @@ class Wire:
 
     def configuration(self) -> Configuration:
         found = self._decoded(self._lib.sunk_configuration, self._configuration, asked="read the configuration")
+        assert found is not None  # noqa: S101 - nor is this
+        return found
+
+    def accounted(self, cluster: str, jobs: Collection[int]) -> Table[Accounted]:
+        """Ask slurmdbd for all it has of these jobs. Takes as long as slurmdbd does, which may be many minutes."""
+        name, numbers = self._text(cluster), self._text(",".join(map(str, jobs)))
+        asked = f"ask accounting for {len(jobs)} jobs"
+        found: Table[Accounted] | None = self._decoded(
+            lambda buffer: self._lib.sunk_accounted(name, numbers, buffer), self._accounted, asked=asked
+        )
         assert found is not None  # noqa: S101 - nor is this
         return found
 

@@ -167,11 +167,27 @@ STATISTICS: Final = Shape(
     },
 )
 
+ACCOUNTED: Final = Shape(
+    record=records.Accounted,
+    row="slurmdb_job_rec_t",
+    values={
+        "id": "r->jobid",
+        "array_id": "r->array_job_id",
+        "user_id": "r->uid",
+        "submit_time": "r->submit",
+        "start_time": "r->start",
+        "end_time": "r->end",
+        "state_bits": "r->state",
+        "ended_by": "r->requid",
+    },
+)
+
 CONFIGURATION: Final = Shape(
     record=records.Configuration,
     row="slurm_conf_t",
     values={
         "cluster": "r->cluster_name",
+        "accounting": "r->accounting_storage_type",
         "parameters": "r->slurmctld_params",
         "return_to_service": "r->ret2service",
         "unkillable_step_timeout": "r->unkillable_timeout",
@@ -186,4 +202,5 @@ SHAPES: Final[Mapping[str, Shape]] = {
     "reservations": RESERVATIONS,
     "statistics": STATISTICS,
     "configuration": CONFIGURATION,
+    "accounted": ACCOUNTED,
 }

@@ -7,12 +7,14 @@
 #include <slurm/slurm.h>
 #include <slurm/slurm_errno.h>
 #include <slurm/slurm_version.h>
+#include <slurm/slurmdb.h>
 
 #define SINCE(major, minor) (SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(major, minor, 0))
 
 extern void slurm_free_stats_response_msg(stats_info_response_msg_t *message);
 extern const char *slurm_job_state_reason_string(enum job_state_reason reason);
 extern void slurm_xfree(void **place);
+extern int slurm_addto_step_list(list_t *steps, char *numbers);
 
 #if SINCE(25, 11)
 #define JOB_OF(message) ((message)->step_id.job_id)
