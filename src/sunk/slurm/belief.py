@@ -16,21 +16,26 @@ The design. Not how many rows there are is looked at but which ones went, and wh
 
 What went otherwise is unexplained. A few of these are believed (`FLOOR`): a person deleted a node, a job slipped
 through. So are those that are not more than a share of the rows: half of the nodes, a tenth of the unfinished jobs.
-Losses within `TOGETHER` seconds count as one, against what was there before the first. More than that is hard to believe, and stays so, whatever comes to be in its
-place, until no more than the floor of it is missing: the others are back (as what they were: a number that was given to
-another job is not), or have ended by their limit. Or somebody who knows better accepts it.
+Losses within `TOGETHER` seconds count as one, against what was there before the first. More than that is hard to
+believe, and stays so, whatever comes to be in its place, until no more than the floor of it is missing: the others are
+back (as what they were: a number that was given to another job is not), have ended by their limit, or have ended as
+accounting proves (`accounting`). Or somebody who knows better accepts it.
 
 Job numbers only grow. A slurmctld that was started and gives out one that had been given to another job long enough ago
 to be written down has lost its state, also if nothing is seen to be missing. That ends when another slurmctld goes on
 with the old numbers, or by a person.
 
-What was refused: to remember this across a restart of our process. It would have to be written somewhere, and be
+What was refused: to take every job for ended that accounting calls so. slurmdbd closes all jobs of a slurmctld that
+starts cold or without its state, which proves nothing but the loss. Nor is accounting asked before a loss is called
+hard to believe: it may be slow or away, and a read waits for nobody.
+
+Also refused: to remember this across a restart of our process. It would have to be written somewhere, and be
 trusted over what Slurm says when nobody knows for how long it was true. A new process has the Pods to compare with: it
 holds everything back while Slurm does not know them (`syncer.strangers`), but it cannot miss a job that it never saw.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Generic, TypeAlias
 
 from msgspec import Struct
@@ -45,6 +50,8 @@ TOGETHER: Final = 60.0
 """Seconds within which losses count as one."""
 UNSAVED: Final = 10.0
 """Seconds that slurmctld may take to write down what it knows: its own bound is 5."""
+ROUNDING: Final = 2
+"""Seconds: two times of whole seconds, each up to one too early."""
 _SHOWN: Final = 3
 
 
@@ -97,6 +104,11 @@ class Passage(Struct, frozen=True):
         """What is younger than this a slurmctld may have forgotten that was killed right after the read before."""
         return self.clock - self.gap - UNSAVED - 1
 
+    @property
+    def read_before(self) -> float:
+        """When the read before began by slurmctld's clock, or a moment earlier: it shows whole seconds."""
+        return self.clock - self.gap - ROUNDING
+
 
 class Lost(Struct, Generic[T], frozen=True):
     """A row that went, and when. `seen` is when it was first read, by slurmctld's clock; 0 if that is long ago."""
@@ -104,6 +116,8 @@ class Lost(Struct, Generic[T], frozen=True):
     row: T
     when: float
     seen: int = 0
+    until: float = 0.0
+    """When it was read for the last time, by slurmctld's clock, or a moment earlier."""
 
 
 def explains_job(lost: Lost[Job], passage: Passage) -> bool:
@@ -168,7 +182,17 @@ class Losses(Generic[K, T]):
             self._before = sum(not self._may_go(row) for row in self._rows.all())
         self._missing = still | fresh
         self._note(difference, passage)
-        self._judge(passage)
+        self._judge(passage.now)
+
+    @property
+    def missing(self) -> Mapping[K, Lost[T]]:
+        """What the suspicion is about; empty while there is none."""
+        return self._missing if self.suspicion is not None else {}
+
+    def explain(self, proven: Mapping[K, Lost[T]], *, now: float) -> None:
+        """Hear that there is a reason for these losses. What went again meanwhile is another loss."""
+        self._missing = {key: lost for key, lost in self._missing.items() if proven.get(key) is not lost}
+        self._judge(now)
 
     def accept(self) -> None:
         self.suspicion, self._missing = None, {}
@@ -178,7 +202,7 @@ class Losses(Generic[K, T]):
             # A number is given to another job only by a slurmctld that forgot the first one.
             gone = after is None or (passage.restarted and before is not None and not self._same(before, after))
             if before is not None and gone:
-                yield key, Lost(before, when=passage.now, seen=self._seen.get(key, 0))
+                yield key, Lost(before, passage.now, seen=self._seen.get(key, 0), until=passage.read_before)
 
     def _note(self, difference: Difference[K, T], passage: Passage) -> None:
         seen = self._seen | dict.fromkeys(difference.new, passage.clock)
@@ -191,12 +215,12 @@ class Losses(Generic[K, T]):
             return True
         return self.suspicion is None and passage.now - lost.when > TOGETHER
 
-    def _judge(self, passage: Passage) -> None:
+    def _judge(self, now: float) -> None:
         held, self.suspicion, count = self.suspicion, None, len(self._missing)
         if count <= FLOOR or (held is None and count <= self._share * self._before):
             return
         before = max(self._before, count)
-        since = held.since if held is not None else passage.now
+        since = held.since if held is not None else now
         reason = f"{count} of {before} {self._rows.name} are gone at once: {named(self._missing)}"
         self.suspicion = Suspicion(since=since, reason=reason, before=before, missing=frozenset(self._missing))
 

@@ -32,14 +32,14 @@ and triggers (`strigger`), which come nine seconds late, once, and beside slurmc
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from copy import copy
 from typing import Any, Final, Never, Self
 
 from sunk.model import faults
 from sunk.slurm import reading
-from sunk.slurm.belief import Known, Passage, Stale, State, Suspicion, Unknown
+from sunk.slurm.belief import Known, Lost, Passage, Stale, State, Suspicion, Unknown
 from sunk.slurm.errors import SlurmError
 from sunk.slurm.pace import Counts, MirrorStatistics, Pace
 from sunk.slurm.reading import Found, Reader
@@ -153,6 +153,15 @@ class Mirror:
     def accept(self) -> None:
         """Hear from somebody who knows that what looked suspicious is true."""
         self._watches.accept((self.nodes, self.jobs, self.partitions, self.reservations))
+
+    @property
+    def missing_jobs(self) -> Mapping[int, Lost[Job]]:
+        """The jobs whose loss is hard to believe; empty if all is well with jobs."""
+        return self._watches.missing_jobs
+
+    def hear_ended(self, proven: Mapping[int, Lost[Job]]) -> None:
+        """Hear from accounting that these of the missing jobs have ended."""
+        self._watches.explain_jobs(proven)
 
     def statistics(self) -> MirrorStatistics:
         tables = (self.nodes, self.jobs, self.partitions, self.reservations)

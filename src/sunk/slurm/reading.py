@@ -15,15 +15,13 @@ from typing import Any, Final, Protocol
 
 from msgspec import Struct
 
-from sunk.slurm.belief import Stale
+from sunk.slurm.belief import ROUNDING, Stale
 from sunk.slurm.records import Configuration, Job, Node, Partition, Reservation, Table, Tables
 
 SELDOM: Final = ("partitions", "reservations")
 """These change when a person changes them."""
 NOT_NOW: Final = -1
 """Instead of a time: the table is not asked for, and comes as one that has not changed."""
-ROUNDING: Final = 2
-"""Seconds: two times of whole seconds, each up to one too early."""
 
 
 class Reader(Protocol):

@@ -251,7 +251,7 @@ class Accounted(Struct, frozen=True, array_like=True, gc=False):
     start_time: int
     """0 if it has not started."""
     end_time: int
-    """0 if it has not ended."""
+    """Says nothing by itself: of a job that still runs slurmdbd gives the time of the question."""
     state_bits: int
     ended_by: int | None
     """The user whose request ended it, where it was one."""

@@ -6,10 +6,10 @@ may be otherwise, so until it is mended nothing is destroyed.
 """
 
 import asyncio
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from sunk.slurm.belief import JobNumbers, Losses, Passage, Suspicion, explains_job, is_same_job
+from sunk.slurm.belief import JobNumbers, Losses, Lost, Passage, Suspicion, explains_job, is_same_job
 from sunk.slurm.records import Job, Node
 from sunk.slurm.rows import Difference, Rows
 
@@ -47,6 +47,13 @@ class Watches:
             watch.accept()
         for rows in tables:
             rows.unheard.clear()
+
+    @property
+    def missing_jobs(self) -> Mapping[int, Lost[Job]]:
+        return self._lost_jobs.missing
+
+    def explain_jobs(self, proven: Mapping[int, Lost[Job]]) -> None:
+        self._lost_jobs.explain(proven, now=_now())
 
     def look(self, rows: Rows[Any, Any], difference: Difference[Any, Any], passage: Passage) -> None:
         """Look at a newer table before it takes the place of the rows."""

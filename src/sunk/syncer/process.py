@@ -14,6 +14,7 @@ from sunk.kube.limits import Bucket
 from sunk.objects.clusters import SLURMCLUSTERS
 from sunk.objects.members import NODESETS, NODESLICES
 from sunk.service.part import Build, Part, Setting
+from sunk.slurm.accounting import Inquiry
 from sunk.slurm.library import Library
 from sunk.slurm.mirror import Mirror
 from sunk.slurm.orders import Orders
@@ -108,7 +109,7 @@ def _build(ground: Ground) -> Part:
         follows=(ground.pods, ground.slices, ground.sets, ground.clusters, ground.files),
         controllers=tuple(one.controller for one in (accepting, upward, clearing, release, reshape)),
         work=(configuration, downward, completing.work, orphans.work, strangers.work, reporter),
-        duties={"mirror of Slurm": ground.mirror.run},
+        duties={"mirror of Slurm": ground.mirror.run, "accounting": Inquiry(ground.library, ground.mirror).run},
         unready={"slurm": sight.trouble},
         collectors=(Collected(ground, downward, clocks),),
     )

@@ -5,17 +5,20 @@ The cluster has the account `lab` with alice, bob and slurm in it, and the QOS `
 
 import asyncio
 import signal
+from contextlib import suppress
 
 import pytest
 from msgspec.structs import replace
 from tests.slurm.asking import job, node, until
 
 from sunk.local.slurm.remote import Remote
+from sunk.slurm.accounting import SLURMDBD
 from sunk.slurm.description import Description
 from sunk.slurm.errors import SlurmError
 from sunk.slurm.jobs import Jobs
 from sunk.slurm.library import Library
 from sunk.slurm.orders import Orders
+from sunk.slurm.records import Accounted
 from sunk.slurm.states import JobBase
 
 ALICE, STRANGER = 1001, 65532
@@ -109,6 +112,50 @@ async def test_reads_and_orders_go_on_while_slurmdbd_is_away_and_nothing_is_lost
         return f"{given.job}|lab|high|COMPLETED" in rows.splitlines()
 
     await until(accounted, seconds=30)
+
+
+async def test_what_became_of_jobs_can_be_asked_of_slurmdbd_and_its_loss_is_an_error(
+    library: Library, jobs: Jobs, cluster: Remote
+) -> None:
+    runs = await library.configuration()
+    assert runs.accounting == SLURMDBD
+    short, long = [(await jobs.submit(replace(SLEEP, script=script))).job for script in ("#!/bin/sh\n", SLEEP.script)]
+    await until(lambda: running(library, long))
+
+    async def rows() -> dict[int, Accounted]:
+        return {row.id: row for row in (await library.accounted(runs.cluster, [short, long, 999_999])).rows}
+
+    async def ended() -> bool:
+        found = await rows()
+        # By its state: of a job that still runs slurmdbd gives the time of the question as its end.
+        return {short, long} == found.keys() and found[short].state.ended
+
+    await until(ended)
+    found, known = await rows(), await job(library, long)
+    assert found[short].state.base is JobBase.COMPLETED
+    assert found[short].end_time >= found[short].start_time > 0
+    assert found[long].state.base is JobBase.RUNNING
+    assert (found[long].user_id, found[long].submit_time) == (ALICE, known.submit_time)
+    assert found[long].ended_by is None
+    await jobs.cancel(long)
+
+    async def cancelled() -> bool:
+        row = (await rows())[long]
+        return row.state.base is JobBase.CANCELLED and row.ended_by is not None
+
+    await until(cancelled)
+    await asyncio.to_thread(cluster.stop, "accounting")
+    for _ in range(3):
+        with pytest.raises(SlurmError):
+            await library.accounted(runs.cluster, [short])
+    await asyncio.to_thread(cluster.start, "accounting")
+
+    async def back() -> bool:
+        with suppress(SlurmError):
+            return (await rows())[short] == found[short]
+        return False
+
+    await until(back, seconds=30)
 
 
 async def test_a_database_that_was_killed_comes_back_with_all_it_had(jobs: Jobs, cluster: Remote) -> None:
