@@ -35,7 +35,7 @@ from sunk.model import hostlist
 from sunk.model.cluster.kind import SLURMCLUSTER
 from sunk.model.faults import survived
 from sunk.model.report import Report
-from sunk.slurm.belief import Stale
+from sunk.slurm.belief import Known, Stale
 from sunk.slurm.errors import SlurmError
 from sunk.slurm.records import Node
 from sunk.slurm.states import NodeBase
@@ -45,6 +45,7 @@ from sunk.syncer.ground import Ground
 from sunk.syncer.marking import Marking
 from sunk.syncer.members import Members
 from sunk.syncer.pairs import Pairs, taken
+from sunk.syncer.refused import Refused
 from sunk.syncer.telling import Counts, Teller
 
 log = logging.getLogger(__name__)
@@ -84,6 +85,7 @@ class Downward:
         self._pairs = Pairs(ground, members)
         self._marking = Marking(ground, self._pairs)
         self._teller = Teller(ground, want_reconfigure=want_reconfigure)
+        self._refused = Refused()
         self._queue: Queue[str] = Queue(back_off=_BACK_OFF)
 
     @property
@@ -96,7 +98,9 @@ class Downward:
         return self._pairs.falls.delayed
 
     def report(self) -> Report:
-        return Report(delayed=self.delayed)
+        known = isinstance(self._ground.mirror.state, Known)
+        stuck = self._refused.lasting(now=asyncio.get_running_loop().time()) if known else ()
+        return Report(delayed=self.delayed, stuck=stuck)
 
     def statistics(self) -> DownwardStatistics:
         return DownwardStatistics(
@@ -166,6 +170,7 @@ class Downward:
         for name in found:
             if name not in failed:
                 self._queue.forget(name)
+        self._refused.note(found, failed, now=asyncio.get_running_loop().time())
         self._put_off(failed)
         return bool(groups)
 

@@ -454,3 +454,31 @@ async def test_at_rest_nothing_is_looked_at_or_told_however_much_the_load_change
             await asyncio.sleep(3)
         assert stage.worker.statistics().queue.taken == looks
         assert stage.slurm.told == []
+
+
+async def test_an_order_that_slurm_keeps_refusing_is_said_until_it_is_carried_out() -> None:
+    async with staged(["n1", "n2"]) as stage:
+        denied = Denied(2002, asked="update n1")
+        stage.slurm.refuses = lambda _: denied
+        stage.put(pod("n1", cordon="disk"))
+        await asyncio.sleep(5)
+        assert stage.worker.report().stuck == (), "a moment is nothing to tell of"
+        await asyncio.sleep(10)
+        (said,) = stage.worker.report().stuck
+        assert "about n1" in said
+        assert str(denied) in said
+        stage.slurm.refuses = lambda _: None
+        await asyncio.sleep(40)
+        assert stage.slurm.is_drained("n1")
+        assert stage.worker.report().stuck == ()
+
+
+async def test_what_was_refused_is_forgotten_when_it_is_no_longer_wanted() -> None:
+    async with staged(["n1"]) as stage:
+        stage.slurm.refuses = lambda _: Denied(2002, asked="update n1")
+        stage.put(pod("n1", cordon="disk"))
+        await asyncio.sleep(15)
+        assert stage.worker.report().stuck
+        stage.put(pod("n1"))
+        await asyncio.sleep(1)
+        assert stage.worker.report().stuck == ()
