@@ -215,9 +215,6 @@ REFUSED = {
     "a plugin that nobody but slurmd looks for": Mistake(
         {"slurmConfig": {"slurmCtld": {"taskPlugin": "task/afinity"}}}, "slurmConfig", "TaskPlugin=task/afinity: slurmd"
     ),
-    "a prolog that no node has": Mistake(
-        {"slurmConfig": {"extraConfig": "Prolog=/opt/prolog\n"}}, "slurmConfig", "Prolog=/opt/prolog: there is no such"
-    ),
     "a setting that slurmdbd does not know": Mistake(
         {"accounting": {"extraConfig": "NoSuchSetting=1\n"}}, "accounting.extraConfig", "NoSuchSetting"
     ),
