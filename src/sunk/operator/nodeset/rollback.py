@@ -16,6 +16,7 @@ from sunk.kube.errors import Conflict, NotFound
 from sunk.kube.patch import Json
 from sunk.kube.resource import Key
 from sunk.model import names
+from sunk.model.cluster.kind import SLURMCLUSTER
 from sunk.model.refusal import Refusal
 from sunk.objects.members import NODESETS, REVISIONS, ControllerRevision, NodeSet, owner_uid
 from sunk.objects.standing import revision
@@ -57,6 +58,7 @@ async def roll_back(client: Client, key: Key, *, to: int | None = None) -> Kept:
     Where the NodeSet has it already, nothing is written.
     """
     owner = await _found(client, key)
+    require_own(owner)
     revisions = await _revisions(client, owner)
     picked = chosen(_kept(owner, revisions, ()), key=key, to=to)
     if picked.current:
@@ -76,6 +78,16 @@ async def roll_back(client: Client, key: Key, *, to: int | None = None) -> Kept:
             f"NodeSet {key} was changed by somebody else in this moment: look at it, and try again"
         ) from changed
     return picked
+
+
+def require_own(owner: NodeSet) -> None:
+    """A SlurmCluster writes the templates of its NodeSets, and would undo it at once."""
+    for reference in owner.metadata.owner_references:
+        if reference.controller and reference.kind == SLURMCLUSTER.name:
+            raise Refusal(
+                f"the template of NodeSet {owner.metadata.name} is written by SlurmCluster {reference.name}. Go back to "
+                "the values of before instead: `helm rollback`."
+            )
 
 
 async def _found(client: Client, key: Key) -> NodeSet:
