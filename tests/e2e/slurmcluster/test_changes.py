@@ -161,7 +161,9 @@ def test_a_rest_service_answers_whoever_brings_a_token(slurm: Release) -> None:
     assert [one["responding"] for one in pings] == [True]
     jobs = json.decode(asked(f"/slurm/{version}/jobs/", secret=token))["jobs"]
     assert "RUNNING" in [state for job in jobs for state in job["job_state"]]
-    assert "Authentication" in asked(f"/slurm/{version}/jobs/", secret=f"{token[:-8]}AAAAAAAA")
+    refused = json.decode(asked(f"/slurm/{version}/jobs/", secret=f"{token[:-8]}AAAAAAAA"))
+    assert not refused["jobs"]
+    assert any("authentication" in one["error"].lower() for one in refused["errors"])
 
 
 # What is wrong
