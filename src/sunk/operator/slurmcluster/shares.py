@@ -56,6 +56,12 @@ def resources(definition: NodeDefinition, *, reserved: Quantity) -> dict[str, An
     if shared(definition):
         floors: dict[str, Quantity] = {"cpu": CPU_FLOOR, "memory": reserved}
         requests |= {name: _lower(floor, requests.get(name, limits.get(name))) for name, floor in floors.items()}
+    for name in requests.keys() & limits.keys():
+        if amount(requests[name]) > amount(limits[name]):
+            raise Refusal(
+                f"{definition.place}.resources: requests.{name} is {requests[name]}, which is more than limits.{name}, "
+                f"{limits[name]}. Kubernetes refuses such a Pod: set both."
+            )
     made = {"limits": _texts(limits), "requests": _texts(requests)}
     return {name: amounts for name, amounts in made.items() if amounts}
 

@@ -75,6 +75,13 @@ def test_a_node_for_slurm_alone_asks_for_what_it_is_given() -> None:
     assert found(made, "NodeSet", "slurm-cpu")["spec"]["sharing"] == "slurmOnly"
 
 
+def test_a_request_above_its_limit_is_refused_before_kubernetes_does() -> None:
+    resources = {"limits": {"cpu": "8", "memory": "10Gi"}, "requests": {"cpu": "4", "memory": "18Gi"}}
+    assert requests(resources=resources)["memory"] == "4Gi", "lowered anyway"
+    with pytest.raises(Refusal, match=r"cpu\.resources: requests\.memory is 18Gi, .* limits\.memory, 10Gi"):
+        requests(resources=resources, sharing="slurmOnly")
+
+
 def test_whoever_claims_gpus_under_their_common_name_does_not_share() -> None:
     claimed = {"limits": {"memory": "64Gi", "nvidia.com/gpu": "8"}, "requests": {"cpu": "30"}}
     made = with_nodes(cpu={"resources": claimed})
