@@ -5,6 +5,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -18,6 +19,8 @@ from sunk.model.refusal import Refusal
 
 PATIENCE: Final = 30.0
 INTERVAL: Final = 0.03
+HEARD: Final = 8.0
+"""Seconds in which a daemon that heard a signal has ended, mostly."""
 LAST_WORDS: Final = "Last words of"
 
 
@@ -77,7 +80,12 @@ class Machines:
         if process is None:
             raise Refusal(f"{name} has no daemon that could be stopped. `start` gives it one.")
         outer = int(self.home.pid_file(name).read_text())
-        os.kill(process, with_signal)
+        deadline = time.monotonic() + PATIENCE
+        while boxes.alive(process) and time.monotonic() < deadline:
+            # Again: a daemon that reads its configuration becomes another program, and drops what comes meanwhile.
+            with suppress(ProcessLookupError):
+                os.kill(process, with_signal)
+            self._wait_for_end(process, seconds=HEARD)
         self._end(name, processes=(process, outer))
 
     def kill(self, name: str) -> None:
@@ -90,6 +98,12 @@ class Machines:
         box.forget()
         os.kill(process, signal.SIGKILL)
         self._end(name, box.anchor_name, processes=(process, *outer))
+
+    @staticmethod
+    def _wait_for_end(process: int, *, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while boxes.alive(process) and time.monotonic() < deadline:
+            time.sleep(INTERVAL)
 
     def _end(self, *names: str, processes: Sequence[int]) -> None:
         deadline = time.monotonic() + PATIENCE
