@@ -36,7 +36,7 @@ E2E, UNIT = "tests/e2e/", "tests/unit/"
 hypothesis.settings.register_profile("sunk", deadline=None)
 hypothesis.settings.load_profile("sunk")
 
-# pytest-asyncio asks for «the current loop» before it sets its own. Python 3.11 then makes one that nobody closes,
+# pytest-asyncio asks for "the current loop" before it sets its own. Python 3.11 then makes one that nobody closes,
 # and a warning about it hits whichever test runs when it is collected. Once it was set to none, none is made.
 asyncio.set_event_loop(None)
 

@@ -1,7 +1,7 @@
 """Hold many Pods in memory, made from one as the server gave it, and say how long a full garbage collection takes.
 
 This runs in the files of our own image, on the Python that we ship. It has nothing but the package and this text, and
-no /proc: whoever started it weighs it from outside, when it says «bare» and when it says «full».
+no /proc: whoever started it weighs it from outside, when it says "bare" and when it says "full".
 
 The Pods come through the whole of a collection: only the connection is replaced, by one that makes up the bytes.
 """

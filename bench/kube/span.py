@@ -1,4 +1,4 @@
-"""A measurement that somebody else begins and ends: «ready» is said, and two lines are awaited on standard input."""
+"""A measurement that somebody else begins and ends: "ready" is said, and two lines are awaited on standard input."""
 
 import asyncio
 import sys
@@ -21,7 +21,7 @@ async def _lines() -> asyncio.StreamReader:
 
 @asynccontextmanager
 async def span() -> AsyncIterator[Span]:
-    """Say «ready», wait for the first line, run the block, and wait for the second line."""
+    """Say "ready", wait for the first line, run the block, and wait for the second line."""
     lines, measured = await _lines(), Span()
     print("ready", flush=True)
     await lines.readline()

@@ -68,7 +68,7 @@ def _at(child: "subprocess.Popen[str]", word: str, *, answer: str = "") -> float
     child.stdin.write(answer)
     child.stdin.flush()
     if child.stdout.readline().strip() != word:
-        raise SystemExit(f"«{word}» was awaited from {PYTHON} in the image; its words stand above")
+        raise SystemExit(f'"{word}" was awaited from {PYTHON} in the image; its words stand above')
     megabytes = int(Path(f"/proc/{child.pid}/statm").read_text().split()[1]) * PAGE / 1e6
     child.stdin.write("go\n")
     child.stdin.flush()

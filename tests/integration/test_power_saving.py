@@ -1,4 +1,4 @@
-"""Which way of making Slurm nodes serves power saving, where «power» is a Pod: Slurm asks for it and lets it go.
+"""Which way of making Slurm nodes serves power saving, where "power" is a Pod: Slurm asks for it and lets it go.
 
 M15: a node that brings itself in, one that was created before, and one with a line in slurm.conf do alike, if slurmd is
 started with `-b`. docs/decisions/0008-dynamic-nodes.md builds on it.

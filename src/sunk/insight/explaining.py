@@ -175,15 +175,15 @@ def _drained(seen: Seen, drain: Condition) -> Iterator[Sentence]:
         yield Sentence("Slurm", text, drain.last_transition_time)
         return
     if drain.message.startswith(OURS):
-        text = f"it is drained by the syncer: «{reason}»"
+        text = f'it is drained by the syncer: "{reason}"'
         text += (
             ", which follows from the above" if _caused(seen) else ". The cause is gone: the syncer lifts it by itself"
         )
         yield Sentence("Slurm", text, drain.last_transition_time, grave=True)
         return
-    text = f"it is drained, and not by SUNK: «{reason}». SUNK does not lift that"
+    text = f'it is drained, and not by SUNK: "{reason}". SUNK does not lift that'
     if VERIFY in drain.message:
-        text = f"it is drained until the machine is verified: «{reason}»"
+        text = f'it is drained until the machine is verified: "{reason}"'
     yield Sentence("Slurm", text, drain.last_transition_time, grave=True)
     if VERIFY in drain.message:
         yield _verified(seen.pod)

@@ -167,14 +167,14 @@ def _row(sides: Sides, row: Row) -> Iterator[Fault]:
         return
     causes = [*_causes(sides, held[0].entry)]
     if text := sides.lifted.get(row.name):
-        words = f"is in service though somebody drained it, «{text}», when a drain of ours was lifted"
+        words = f'is in service though somebody drained it, "{text}", when a drain of ours was lifted'
         yield Fault(0, "lifted drain", about, words, grace=MOMENT)
     if row.state.draining and _is_ours(row) and not causes and _can_be_lifted(row):
         yield Fault(
             2,
             "drain without cause",
             about,
-            f"is drained with «{row.reason}», for which there is no cause",
+            f'is drained with "{row.reason}", for which there is no cause',
             grace=MOMENT,
         )
     if causes and not _is_out(row) and _can_work(row):
@@ -286,7 +286,7 @@ def replaced_drain(sides: Sides, before: Row, after: Row, *, young: float | None
     if not (_is_out(after) and _is_ours(after)) or asked or VERIFY in before.reason or young is None or young > SUDDEN:
         return
     word = "FAIL" if NodeFlag.FAIL in before.state else "drain"
-    text = f"is drained with «{after.reason}», which has overwritten somebody's {word} «{before.reason}»"
+    text = f'is drained with "{after.reason}", which has overwritten a {word} of somebody else, "{before.reason}"'
     yield Fault(0, "replaced drain", f"Slurm node {after.name}", text)
 
 

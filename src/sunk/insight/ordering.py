@@ -107,7 +107,7 @@ def _expanded(target: str) -> tuple[str, ...]:
     try:
         return hostlist.expand(target)
     except ValueError as error:
-        raise Refusal(f"«{target}» is no name and no hostlist: {error}") from error
+        raise Refusal(f'"{target}" is no name and no hostlist: {error}') from error
 
 
 def _some(items: Sequence[str]) -> str:

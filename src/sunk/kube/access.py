@@ -118,7 +118,7 @@ def from_kubeconfig(path: Path | str, *, context: str | None = None) -> Access:
     cluster = _pick(config.clusters, view.cluster, what="cluster", path=path).cluster
     user = _pick(config.users, view.user, what="user", path=path).user if view.user else _User()
     if not cluster.server:
-        raise AccessError(f"{path}: cluster «{view.cluster}» has no server: add the address of the API server to it")
+        raise AccessError(f'{path}: cluster "{view.cluster}" has no server: add the address of the API server to it')
     return Access(
         server=cluster.server.rstrip("/"),
         tls=_tls(cluster, user, path=path) if cluster.server.startswith("https:") else None,
@@ -143,14 +143,14 @@ N = TypeVar("N", _NamedCluster, _NamedUser, _NamedContext)
 
 
 def _names(entries: tuple[_Named, ...]) -> str:
-    return ", ".join(f"«{entry.name}»" for entry in entries) or "none, for the file has none"
+    return ", ".join(f'"{entry.name}"' for entry in entries) or "none, for the file has none"
 
 
 def _pick(entries: tuple[N, ...], name: str, *, what: str, path: Path) -> N:
     for entry in entries:
         if entry.name == name:
             return entry
-    raise AccessError(f"{path} has no {what} «{name}»; it has {_names(entries)}: name one of these, or add it")
+    raise AccessError(f'{path} has no {what} "{name}"; it has {_names(entries)}: name one of these, or add it')
 
 
 def _credentials(user: _User, cluster: _Cluster, *, path: Path) -> Credentials:
@@ -164,7 +164,8 @@ def _credentials(user: _User, cluster: _Cluster, *, path: Path) -> Credentials:
 def _plugin(program: Program, cluster: _Cluster, *, path: Path) -> Plugin:
     if program.api_version not in VERSIONS:
         found = f"speaks {program.api_version or 'no version'}"
-        raise AccessError(f"{path}: the program «{program.command}» {found}: have it speak {' or '.join(VERSIONS)}")
+        wanted = " or ".join(VERSIONS)
+        raise AccessError(f'{path}: the program "{program.command}" {found}: have it speak {wanted}')
     about = {
         "server": cluster.server,
         "tls-server-name": cluster.tls_server_name,

@@ -8,7 +8,7 @@
         await controller.drain()
 
 The problem. Events come twice, late, or for things that have changed again since. A program that acts on their content
-must get every one of them right; one that only ever compares «is» with «should be» may lose its memory at any moment.
+must get every one of them right; one that only ever compares "is" with "should be" may lose its memory at any moment.
 
 The design. Every difference in a store is mapped to keys, from the record before as well as from the one after: who
 has lost an object must look as well as who has got one. `reconcile` gets nothing but the key, reads the stores, and

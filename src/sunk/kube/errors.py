@@ -4,7 +4,7 @@ Two families, because they call for different care. An `ApiError` is an answer: 
 `Unreachable` is the lack of one: a write may or may not have happened, and only a fresh read can tell.
 """
 
-# ruff: noqa: N818 - `except NotFound` reads as what happened; a suffix would say «error» twice
+# ruff: noqa: N818 - `except NotFound` reads as what happened; a suffix would say "error" twice
 
 import contextlib
 import re

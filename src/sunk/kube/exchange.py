@@ -32,7 +32,7 @@ class Exchange(Struct, frozen=True, gc=False):
 
 
 def parts(path: str) -> tuple[str, str]:
-    """Take a path apart into resource («pods», «pods/binding») and name, the latter empty for a whole collection."""
+    """Take a path apart into resource ("pods", "pods/binding") and name, the latter empty for a whole collection."""
     _, root, *rest = path.split("/")
     rest = rest[1:] if root == "api" else rest[2:]
     if rest[:1] == ["namespaces"] and len(rest) > 2:  # noqa: PLR2004 - namespaces, its name, and what is in it

@@ -18,7 +18,7 @@ Give it a client of its own. Neither the rate limit nor the pool of connections 
 renewal.
 
 What was refused: comparing `renewTime` with our own wall clock (two machines have two of them); a callback
-«you are leader now» (it has to be paired with one for the end, by hand and without a mistake); ending the process on
+"you are leader now" (it has to be paired with one for the end, by hand and without a mistake); ending the process on
 loss (that is for the caller to decide: `Lost` says it).
 """
 

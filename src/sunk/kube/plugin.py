@@ -199,7 +199,7 @@ class Plugin:
 
     def _wrong(self, found: str, advice: str) -> AccessError:
         hint = f"\n{self._program.install_hint}" if self._program.install_hint else ""
-        return AccessError(f"the credential program «{self._program.command}» {found}: {advice}{hint}")
+        return AccessError(f'the credential program "{self._program.command}" {found}: {advice}{hint}')
 
 
 def life(end: datetime | None, *, now: datetime, patience: Patience) -> float:

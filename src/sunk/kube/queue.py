@@ -4,7 +4,7 @@ The problem. A thousand events about one object are one reason to look at it. Tw
 other's way. What fails should be tried again, less and less often. And ten thousand objects of a first list must not
 stand in front of the one that has just changed.
 
-The design. A key is a wish «look at this», and wishes for the same key melt into one: the higher priority and the
+The design. A key is a wish "look at this", and wishes for the same key melt into one: the higher priority and the
 earliest time win. This includes the wish to look at once, which swallows a later one: whoever looks then says anew
 when to look again. A key in work that is wished for again is handed out once more when that work is done. Fresh keys
 go before the others, except for one turn in `FAIRNESS`, so that nothing waits for ever.

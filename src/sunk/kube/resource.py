@@ -71,9 +71,9 @@ class Resource(Struct, Generic[R], frozen=True):
     def path(self, namespace: str = "", name: str = "", *, subresource: str = "") -> str:
         """Build the path of an object, or of the whole collection if no name is given."""
         if namespace and not self.namespaced:
-            raise ValueError(f"{self.plural} live in no namespace, found «{namespace}»: leave it out")
+            raise ValueError(f'{self.plural} live in no namespace, found "{namespace}": leave it out')
         if name and self.namespaced and not namespace:
-            raise ValueError(f"{self.plural} live in a namespace, none was given for «{name}»: pass namespace=")
+            raise ValueError(f'{self.plural} live in a namespace, none was given for "{name}": pass namespace=')
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         within = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
         tail = "".join(f"/{quote(part, safe='')}" for part in (name, subresource) if part)

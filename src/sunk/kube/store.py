@@ -123,7 +123,7 @@ class Store(Generic[R]):
         return _now() - self._heard if self.synced else float("inf")
 
     def require_fresh(self, *, within: float) -> None:
-        """Stand in front of every act that destroys: what could not be read lately is not «gone»."""
+        """Stand in front of every act that destroys: what could not be read lately is not "gone"."""
         if self.age > within:
             found = f"last heard of {self.age:.0f} s ago" if self.synced else "not read yet"
             raise Stale(f"{self.name}: {found}, wanted within {within:.0f} s: catch up first, or try again later")

@@ -22,7 +22,7 @@ DPKG = (
     "path-include=/usr/share/doc/*/copyright",
 )
 APT = ('Acquire::Languages "none"', 'APT::Install-Recommends "false"')
-# Debian's «testing» says until when its lists hold, and a mirror may be days late.
+# Debian's "testing" says until when its lists hold, and a mirror may be days late.
 UNTIMELY = {"forky": ('Acquire::Check-Valid-Until "false"',)}
 # mmdebstrap copies this machine's name and name servers along.
 SECURITY = "-security"

@@ -33,7 +33,7 @@ def run(
 
 
 def works(command: Sequence[str | Path], *, timeout: float = 60.0) -> bool:
-    """Whether it ends with 0; for questions whose «no» is no fault."""
+    """Whether it ends with 0; for questions whose "no" is no fault."""
     try:
         return subprocess.run(command, capture_output=True, timeout=timeout, check=False).returncode == 0
     except FileNotFoundError:

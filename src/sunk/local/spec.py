@@ -94,7 +94,7 @@ def checked(spec: Spec) -> Spec:
     for name in spec.node_names:
         checked_name(name, kind="node")
     if twice := next((name for name in spec.node_names if spec.node_names.count(name) > 1), None):
-        raise Refusal(f"two nodes are called «{twice}». Give each a name of its own.")
+        raise Refusal(f'two nodes are called "{twice}". Give each a name of its own.')
     if len(spec.nodes) > MOST_NODES:
         raise Refusal(f"{len(spec.nodes)} nodes are more than the {MOST_NODES} that one local cluster has room for.")
     return spec

@@ -33,7 +33,7 @@ def crd_yaml(kind: Kind[Any, Any]) -> str:
     made |= {"metadata": made["metadata"] | {"annotations": KEPT}}
     body = dump(made)
     if "{{" in body:
-        raise Refusal(f"{kind.name}: Helm would read the «{{{{» in its definition as a template: write it differently.")
+        raise Refusal(f'{kind.name}: Helm would read the "{{{{" in its definition as a template: write it differently.')
     return f"# {COMMENT}\n# {{{{- if .Values.crds.install }}}}\n{body}# {{{{- end }}}}\n"
 
 

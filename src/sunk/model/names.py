@@ -37,7 +37,7 @@ RESTART: Final = f"{GROUP}/restart"
 """Annotation: the syncer asks for a new Pod in place of this one, since Slurm and its slurmd do not find each other: when,
 in seconds, a colon, and why. The NodeSet controller heeds it while it is young (`sunk.objects.standing`)."""
 EVICTABLE: Final = f"{GROUP}/evictable"
-"""Label «true»: drained and idle in Slurm, so that an eviction costs no job. The disruption budget spans all others."""
+"""Label "true": drained and idle in Slurm, so that an eviction costs no job. The disruption budget spans all others."""
 ORDER: Final = f"{GROUP}/order"
 """Annotation: what a person asks of Slurm about this node, as JSON; `sunk drain` and `sunk undrain` write it."""
 ORDER_DONE: Final = f"{GROUP}/order-done"
@@ -54,7 +54,7 @@ SLURMD: Final = "slurmd"
 
 # On NodeSets.
 FORCE_DELETION: Final = f"{GROUP}/force-deletion"
-"""Annotation «true»: delete what has to go at once, with the jobs on it."""
+"""Annotation "true": delete what has to go at once, with the jobs on it."""
 ACCEPT_LOSS: Final = f"{GROUP}/accept-loss"
 """Annotation: the number of members whose loss a person has looked at and means."""
 FINALIZER: Final = f"{GROUP}/safe-removal"

@@ -11,7 +11,7 @@ from sunk.model.schema.pattern import END
 from sunk.model.schema.vocabulary import IntOrString, Opaque, keyed, rule
 
 LONGEST_PREFIX: Final = 54
-"""«-012-002» has to fit behind it in a name of 63."""
+"""`-012-002` has to fit behind it in a name of 63."""
 
 Prefix = Annotated[str, Meta(min_length=1, max_length=LONGEST_PREFIX, pattern=rf"^[a-z]([-a-z0-9]*[a-z0-9])?{END}")]
 FeatureName = Annotated[str, Meta(min_length=1, max_length=64, pattern=rf"^[A-Za-z0-9_.:/=-]+{END}")]

@@ -21,7 +21,7 @@ def _names(text: str) -> tuple[str, ...]:
     """Read names of namespaces, each once. One that cannot exist would be waited for in vain."""
     names = tuple(dict.fromkeys(filter(None, (name.strip() for name in text.split(",")))))
     if odd := [name for name in names if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", name)]:
-        raise click.BadParameter(f"«{odd[0]}» cannot be the name of a namespace: write them like a,b")
+        raise click.BadParameter(f'"{odd[0]}" cannot be the name of a namespace: write them like a,b')
     return names
 
 
@@ -29,7 +29,7 @@ def _key(text: str) -> str:
     """Read the key of an annotation. One that cannot exist would be looked for in vain."""
     prefix = r"([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
     if not re.fullmatch(prefix + r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", text):
-        raise click.BadParameter(f"«{text}» cannot be the key of an annotation: write it like {CORDON_REASON}")
+        raise click.BadParameter(f'"{text}" cannot be the key of an annotation: write it like {CORDON_REASON}')
     return text
 
 

@@ -2,10 +2,10 @@
 
 Slurm looks at little of what it is told. Seen on 24.11 and 26.05 alike; sizes above a MiB and times were tried on 24.11:
 
-- The two highest values of each number mean «not set» and «without limit», and the highest bit of a memory means «per
-  CPU». So a job that asks for 2⁶³ MiB is one that asks for nothing and gets all memory of its node.
+- The two highest values of each number mean "not set" and "without limit", and the highest bit of a memory means "per
+  CPU". So a job that asks for 2⁶³ MiB is one that asks for nothing and gets all memory of its node.
 - A name, comment, extra, account or QOS of a job is refused from 1,025 bytes on, but not by its name: all it says is
-  «pathname too long». An admin comment has no bound.
+  "pathname too long". An admin comment has no bound.
 - A reason, comment or extra of a node has no bound either: 64 MiB are taken, kept, and sent to every reader ever after.
 - The work for features of a node grows with the square of their number, under the lock for everything: 1,000 take a
   tenth of a second, 10,000 seven seconds, 100,000 longer than anybody waits.

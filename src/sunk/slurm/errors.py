@@ -4,7 +4,7 @@
 carried out, and only a fresh read can tell. All others are answers.
 """
 
-# ruff: noqa: N818 - `except Unreachable` reads as what happened; a suffix would say «error» twice
+# ruff: noqa: N818 - `except Unreachable` reads as what happened; a suffix would say "error" twice
 
 from typing import Final
 

@@ -1,6 +1,6 @@
 """Orders for nodes as they were seen, so that somebody else's drain is neither overwritten nor lifted.
 
-The problem. Slurm has one reason for each node and no «only if». Who drains a node in the moment in which ours is lifted
+The problem. Slurm has one reason for each node and no "only if". Who drains a node in the moment in which ours is lifted
 loses that drain: between our last read and our order there is always some time. Neither Slurm's state nor its answer
 tells afterwards: only 24.11 without accounting leaves the text of what was lifted, and an overwritten one is gone on
 every release. A `ResumeAfter` is no way around it: a later drain of somebody else does not take it back.

@@ -11,7 +11,7 @@ tables has less: it is made again and again, and a slurmctld that answers pings 
 within seconds. Where reads take long it has some times as long as the last one took.
 
 A call that was given up cannot be recalled. Its thread ends it when libslurm does, and an order may still be carried
-out; this is why `Unreachable` means «unknown». Pings have a thread of their own, so that they never queue behind calls
+out; this is why `Unreachable` means "unknown". Pings have a thread of their own, so that they never queue behind calls
 that are stuck; whoever asks during one shares it.
 
 Waiting for a thread is no part of that bound: a thousand orders at once take as long as a thousand orders take, and
@@ -118,10 +118,10 @@ class Library:
     async def all_nodes(self) -> Table[Node]:
         """Read all nodes, whether or not they changed."""
         found = await self.nodes()
-        # Asked about the beginning of time Slurm has never said «unchanged»; if it did, we would know nothing.
+        # Asked about the beginning of time Slurm has never said "unchanged"; if it did, we would know nothing.
         if found is None:
             raise Unreachable(
-                NO_ANSWER, asked="read the nodes", text="an unconditional read was answered by «no change»"
+                NO_ANSWER, asked="read the nodes", text='an unconditional read was answered by "no change"'
             )
         return found
 

@@ -110,7 +110,7 @@ class Mirror:
         return bool(self.suspicions)
 
     def require_fresh(self, *, within: float) -> None:
-        """Stand in front of every act that destroys: what could not be read lately is not «gone», «idle», «drained»."""
+        """Stand in front of every act that destroys: what could not be read lately is not "gone", "idle", "drained"."""
         if isinstance(self.state, Unknown):
             raise Stale(
                 f"Slurm is unknown for {_now() - self.state.since:.0f} s ({self.state.reason}): try again later"
@@ -143,7 +143,7 @@ class Mirror:
         self._watches.expect_gone(nodes, until=_now() + within)
 
     def doubt(self) -> None:
-        """Believe no «no change» at the next read, and read soon.
+        """Believe no "no change" at the next read, and read soon.
 
         slurmctld (24.11) does not take the deletion of its very last nodes for a change.
         """

@@ -4,7 +4,7 @@ One call carries an order to thousands of nodes by a hostlist, but one unknown n
 middle, and the answer does not say where. So after such an answer the nodes are read afresh, the unknown ones are left
 out and the rest is told again; the outcome names both.
 
-There is no «resume». It would revive a node that is DOWN, and so would an undrain (with ReturnToService=2); therefore
+There is no "resume". It would revive a node that is DOWN, and so would an undrain (with ReturnToService=2); therefore
 `undrain` looks first, and leaves out nodes that are down, never registered, or not drained at all.
 
 Orders about drains may be given for nodes as they were seen (`seen`). Then what somebody else has done since is neither

@@ -1,6 +1,6 @@
 """One read of everything that Slurm has tables of, and whether its times can be trusted.
 
-Each table is asked for with the time that slurmctld gave with the last one; «no change» is then to be believed as long
+Each table is asked for with the time that slurmctld gave with the last one; "no change" is then to be believed as long
 as its clock only went forward. So that clock is looked at again and again. It comes with every table, and reservations
 are therefore read whole each time: there are few, mostly none, and no call could be cheaper. (When slurmctld started
 would tell a restart, which is the usual reason for another clock, but that comes with all of its configuration, in a
@@ -70,7 +70,7 @@ async def read(
     wanted = {**since, "reservations": 0} if seldom else {**since, **dict.fromkeys(SELDOM, NOT_NOW)}
     now = await reader.everything({} if whole else wanted)
     if whole and None in (now.nodes, now.jobs, now.partitions, now.reservations):
-        raise Stale("slurmctld answered «no change» when asked for everything")
+        raise Stale('slurmctld answered "no change" when asked for everything')
     # In the order in which they are asked for, the last first.
     clock = next((one.updated for one in (now.reservations, now.partitions, now.jobs, now.nodes) if one), None)
     newer = now.reservations
@@ -80,7 +80,7 @@ async def read(
 
 
 def may_hide(clock: int, since: Mapping[str, int], *, passed: float) -> bool:
-    """Whether «no change» may be said by a slurmctld whose clock is behind, though it does not look so.
+    """Whether "no change" may be said by a slurmctld whose clock is behind, though it does not look so.
 
     A change is kept from us if its time is before that of our table. If the clock was set back that far, then it is now
     behind what it showed when it was last looked at, `passed` seconds ago, or it was set back by no more than has passed

@@ -28,7 +28,7 @@ from sunk.slurm.records import (
 T = TypeVar("T")
 S_co = TypeVar("S_co", covariant=True)
 LEAVE: Final = 0xFFFFFFFE
-"""NO_VAL: a number that says «leave it as it is»."""
+"""NO_VAL: a number that says "leave it as it is"."""
 
 
 class Decoder(Protocol[S_co]):
@@ -133,7 +133,7 @@ class Wire:
 
     def statistics(self) -> Statistics:
         found = self._decoded(self._lib.sunk_statistics, self._statistics, asked="read the statistics")
-        assert found is not None  # noqa: S101 - statistics are never «unchanged»
+        assert found is not None  # noqa: S101 - statistics are never "unchanged"
         return found
 
     def boot_time(self) -> int:
@@ -173,7 +173,7 @@ class Wire:
             lambda buffer: self._lib.sunk_update_if(message, as_seen, buffer), self._tables["nodes"][1], asked=asked
         )
         del reason  # C has read it until now
-        assert found is not None  # noqa: S101 - a single node is never «unchanged»
+        assert found is not None  # noqa: S101 - a single node is never "unchanged"
         return Watched(rows=found.rows, trouble=self._refusal(found.updated, asked=asked) if found.updated else None)
 
     def create_nodes(self, change: Change) -> None:

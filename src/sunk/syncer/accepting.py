@@ -94,7 +94,7 @@ class Accepting:
             return
         found = self._ground.mirror.suspicions
         there = f"{identity(found)} would: {words(found)}" if found else "nothing is hard to believe now"
-        recorder.warn(regarding, "NothingAccepted", f"«{word}» accepts nothing; {there}", action="Accept")
+        recorder.warn(regarding, "NothingAccepted", f'"{word}" accepts nothing; {there}', action="Accept")
 
 
 def _word(cluster: SlurmCluster) -> str:

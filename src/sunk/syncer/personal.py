@@ -71,9 +71,9 @@ def _undrain(order: Order, pair: Pair) -> Asked:
     if (why := _against(order, found, ours=ours)) is not None:
         return _no(order.id, why)
     if ours is not None:
-        words = f"the drain «{found.reason[:_SHOWN]}» is lifted, and the node stays drained: {ours}"
+        words = f'the drain "{found.reason[:_SHOWN]}" is lifted, and the node stays drained: {ours}'
         return Asked(Answer(id=order.id, done=True, words=words), Drain(ours))
-    return Asked(Answer(id=order.id, done=True, words=f"the drain «{found.reason[:_SHOWN]}» is lifted"), Undrain())
+    return Asked(Answer(id=order.id, done=True, words=f'the drain "{found.reason[:_SHOWN]}" is lifted'), Undrain())
 
 
 def _against(order: Order, found: drains.Standing, *, ours: str | None) -> str | None:
@@ -81,7 +81,7 @@ def _against(order: Order, found: drains.Standing, *, ours: str | None) -> str |
     if found.rebooting:
         return "Slurm is to reboot it: wait for that, or end it by `scontrol cancel_reboot`"
     if found.foreign and order.lifts not in {None, found.reason[:LONGEST]}:
-        return f"another drain is there now, and stays: «{found.reason[:_NAMED]}». Ask again to lift it."
+        return f'another drain is there now, and stays: "{found.reason[:_NAMED]}". Ask again to lift it.'
     if not found.foreign and ours is not None:
         return f"it comes back for as long as its cause holds: {ours}. End that first."
     if found.down or not found.registered:

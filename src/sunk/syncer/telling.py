@@ -146,11 +146,11 @@ class Teller:
             lost = covered[name].row
             word = "FAIL" if lost.state.failing else "drained"
             log.warning(
-                "%s: %s by uid %s, lost to our «%s»: put back: %s", name, word, lost.reason_uid, by, lost.reason
+                '%s: %s by uid %s, lost to our "%s": put back: %s', name, word, lost.reason_uid, by, lost.reason
             )
             if (pod := self._ground.pod(name)) is not None:
                 note = (
-                    "somebody (uid {uid}) set {name} to {word}, «{text}», at the moment of an order of ours: put back"
+                    'somebody (uid {uid}) set {name} to {word}, "{text}", at the moment of an order of ours: put back'
                 )
                 said = {"uid": lost.reason_uid, "name": name, "word": word, "text": lost.reason}
                 self._ground.recorder.warn(about(pod, kind="Pod"), "DrainPutBack", note, action="Drain", **said)

@@ -1,6 +1,6 @@
 """Wait for a configuration that libslurm can be loaded with.
 
-libslurm does not answer «no» to a configuration that is missing or bad: it ends the process. So it is tried in a child
+libslurm does not answer "no" to a configuration that is missing or bad: it ends the process. So it is tried in a child
 first, which may end as it likes, and again until it goes well: sackd beside us may still wait for a slurmctld that is
 just being made. Meanwhile probes are answered, since nobody is helped by a restart.
 """

@@ -218,7 +218,7 @@ def elsewhere(kubectl: Kubectl, folder: Path, server: str) -> Path:
     ("server", "told"),
     [
         # Below this path the server knows nothing at all, as one without our CRDs does not know ours.
-        ("{}/nothing", "sunk: the cluster knows no slurmclusters: install the chart «sunk», or name another context\n"),
+        ("{}/nothing", 'sunk: the cluster knows no slurmclusters: install the chart "sunk", or name another context\n'),
         ("https://127.0.0.1:1", "127.0.0.1:1"),
     ],
 )

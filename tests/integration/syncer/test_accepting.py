@@ -72,7 +72,7 @@ async def test_what_is_lost_afterwards_wants_a_word_of_its_own(stage: Stage) -> 
     await stage.kill_syncer()
     await stage.eventually(stage.report, lambda report: report is not None and not report.held)
     await accept(stage, first)
-    await told(stage, "NothingAccepted", f"«{first}» accepts nothing; nothing is hard to believe now")
+    await told(stage, "NothingAccepted", f'"{first}" accepts nothing; nothing is hard to believe now')
     await stage.leave("b1")
     await stage.delete_pod("b1")
     await asyncio.to_thread(stage.slurm.kill, "b1")

@@ -56,7 +56,7 @@ def test_a_cordon_is_followed_from_the_node_to_slurm() -> None:
     cordoned = node(unschedulable=True)
     found = told(pod(drained="k8s: cordon: disk", cordon="disk"), node=cordoned)
     assert texts(found, "Node") == ["node-1 is cordoned: disk"]
-    assert texts(found, "Slurm") == ["it is drained by the syncer: «k8s: cordon: disk», which follows from the above"]
+    assert texts(found, "Slurm") == ['it is drained by the syncer: "k8s: cordon: disk", which follows from the above']
     assert found.advice[0].startswith("kubectl uncordon node-1")
 
 
@@ -86,7 +86,7 @@ def test_a_drain_of_ours_without_a_cause_is_about_to_end() -> None:
 
 def test_a_drain_of_a_person_is_the_persons() -> None:
     found = told(pod(drained="alice: fan"))
-    assert texts(found, "Slurm") == ["it is drained, and not by SUNK: «alice: fan». SUNK does not lift that"]
+    assert texts(found, "Slurm") == ['it is drained, and not by SUNK: "alice: fan". SUNK does not lift that']
     assert found.advice[0].startswith("sunk undrain gpu-1")
 
 

@@ -91,11 +91,11 @@ async def test_a_refused_token_is_read_again_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"current_context": ""}, "has no current-context: name one of «here»"),
-        ({"current_context": "there"}, "has no context «there»; it has «here»"),
-        ({"clusters": []}, "has no cluster «c»; it has none"),
-        ({"users": []}, "has no user «u»"),
-        ({"cluster": {"server": ""}}, "cluster «c» has no server"),
+        ({"current_context": ""}, 'has no current-context: name one of "here"'),
+        ({"current_context": "there"}, 'has no context "there"; it has "here"'),
+        ({"clusters": []}, 'has no cluster "c"; it has none'),
+        ({"users": []}, 'has no user "u"'),
+        ({"cluster": {"server": ""}}, 'cluster "c" has no server'),
         ({"cluster": {"certificate-authority": "none.crt"}}, "none.crt should hold the CA"),
         ({"cluster": {"certificate-authority-data": "%%%"}}, "the CA is not base64"),
         ({"cluster": {"certificate-authority-data": base64.b64encode(b"x").decode()}}, "the CA is no PEM certificate"),

@@ -392,7 +392,7 @@ async def test_a_task_that_ends_by_itself_is_a_fault() -> None:
             await asyncio.sleep(1e6)
     (ended,) = fault.value.exceptions
     assert isinstance(ended, Ended)
-    assert "«short» ended by itself" in str(ended)
+    assert '"short" ended by itself' in str(ended)
 
 
 async def test_an_error_in_a_task_ends_the_others_and_the_block() -> None:

@@ -64,7 +64,7 @@ async def test_a_failure_is_shared_and_then_tried_again(make: Make) -> None:
     assert plugin.runs == 1
     for one in found:
         assert isinstance(one, AccessError)
-        assert "«./login» ended with 3: no such account" in str(one)
+        assert '"./login" ended with 3: no such account' in str(one)
         assert str(one).endswith("Run: install login")
     await asyncio.sleep(0.3)
     with pytest.raises(AccessError):

@@ -42,7 +42,7 @@ def test_a_nodes_file_gives_names_labels_taints_and_resources(tmp_path: Path) ->
         ("nodes: [{name: a, resources: {gpu: -1}}]", r"gpu: -1"),
         ("nodes: [{name: A}]", "'A' is no name for a node"),
         ("nodes: [{name: a.b}]", "'a.b' is no name for a node"),
-        ("nodes: [{name: a}, {name: a}]", "two nodes are called «a»"),
+        ("nodes: [{name: a}, {name: a}]", 'two nodes are called "a"'),
         ("nodes: []", "no nodes"),
         ("nodes: [", "is no YAML"),
         ("", "Expected `object`"),

@@ -8,12 +8,12 @@ from sunk.model.schema.vocabulary import DnsLabel, Duration, Quantity
 @pytest.mark.parametrize(
     ("pattern", "culprit"),
     [
-        ("^[a-z]+$", "«$»"),
-        (rf"^\d+{END}", r"«\d»"),
-        (rf"^[\w-]+{END}", r"«[\w-]»"),
-        (rf"^(?!a)b{END}", "«(?!»"),
-        (rf"^(a)\1{END}", r"«\1»"),
-        (rf"^a++{END}", "«++»"),
+        ("^[a-z]+$", '"$"'),
+        (rf"^\d+{END}", r'"\d"'),
+        (rf"^[\w-]+{END}", r'"[\w-]"'),
+        (rf"^(?!a)b{END}", '"(?!"'),
+        (rf"^(a)\1{END}", r'"\1"'),
+        (rf"^a++{END}", '"++"'),
     ],
 )
 def test_what_others_read_differently_is_named(pattern: str, culprit: str) -> None:

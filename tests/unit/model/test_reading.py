@@ -67,10 +67,10 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "a rule in a list without a bound": (tuple[Ruled, ...], "give Made.one a max_length"),
     "a rule in a map in a list without a bound": (
         tuple[Annotated[dict[str, Ruled], Meta(max_length=3)], ...],
-        "Made.one[]{}: the rule «self.x > 0»",
+        'Made.one[]{}: the rule "self.x > 0"',
     ),
-    "a key that no item has": (Annotated[tuple[Plain, ...], keyed("name")], "no key «name»"),
-    "unique structs": (Annotated[tuple[Plain, ...], UNIQUE], "x-kubernetes-list-type» means nothing here"),
+    "a key that no item has": (Annotated[tuple[Plain, ...], keyed("name")], 'no key "name"'),
+    "unique structs": (Annotated[tuple[Plain, ...], UNIQUE], 'x-kubernetes-list-type" means nothing here'),
     "an atomic number": (Annotated[int, ATOMIC], "means nothing here"),
 }
 

@@ -63,7 +63,7 @@ async def _ours(client: Client, resource: Resource[R], scope: Scope) -> tuple[R,
         return await _all(client, resource, scope)
     except NotFound as unknown:
         raise Refusal(
-            f"the cluster knows no {resource.plural}: install the chart «sunk», or name another context"
+            f'the cluster knows no {resource.plural}: install the chart "sunk", or name another context'
         ) from unknown
 
 

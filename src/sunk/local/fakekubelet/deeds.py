@@ -43,7 +43,7 @@ class Deeds:
             node = await self._client.get(NODES, name)
         if node.metadata.labels.get(FLEET) != self._settings.fleet:
             raise Refusal(
-                f"there is a Node «{name}» that is not of this fleet: delete it or name the fleet differently"
+                f'there is a Node "{name}" that is not of this fleet: delete it or name the fleet differently'
             )
         return node
 

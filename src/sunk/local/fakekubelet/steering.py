@@ -52,19 +52,19 @@ def seconds(text: str) -> float:
     """Read `2s`, `500ms`, `1.5m`, `1h` or plain seconds."""
     match = _DURATION.fullmatch(text)
     if match is None:
-        raise BadAnnotation(f"«{text}» is no duration: write it like 500ms, 2s, 1.5m or 1h")
+        raise BadAnnotation(f'"{text}" is no duration: write it like 500ms, 2s, 1.5m or 1h')
     return float(match[1]) * _UNITS[match[2]]
 
 
 def truth(text: str) -> bool:
     if text not in {"true", "false"}:
-        raise BadAnnotation(f"«{text}» is neither true nor false")
+        raise BadAnnotation(f'"{text}" is neither true nor false')
     return text == "true"
 
 
 def number(text: str) -> int:
     if not text.isdigit():
-        raise BadAnnotation(f"«{text}» is no exit code: write a number from 0 to 255")
+        raise BadAnnotation(f'"{text}" is no exit code: write a number from 0 to 255')
     return int(text)
 
 

@@ -19,7 +19,7 @@ from sunk.model.schema.vocabulary import Opaque, keyed, rule
 
 Rules = Annotated[tuple[Opaque, ...], Meta(max_length=32)]
 LONGEST_NAME: Final = 40
-"""«<name>-controller», a hash and an ordinal have to fit into a label of 63."""
+"""`<name>-controller`, a hash and an ordinal have to fit into a label of 63."""
 
 
 LONGEST_WORD: Final = 64

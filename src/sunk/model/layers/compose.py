@@ -2,7 +2,7 @@
 
 What a definition says about itself is not handed on when it serves as a layer: `enabled` (a disabled entry is the usual
 layer), `definitions` (they have been applied) and `podNamePrefix` (nodes of two definitions must not be called alike).
-Everything else is, `replicas` too. A layer may well say «two of these»; were that passed over, the definition would
+Everything else is, `replicas` too. A layer may well say "two of these"; were that passed over, the definition would
 take every Node that fits.
 """
 

@@ -14,7 +14,7 @@ def noted(shape: Shape, notes: Mapping[str, Any], *, at: Place) -> Shape:
     for note, value in notes.items():
         changed = _common(shape, note, value, at=at) or _special(shape, note, value, at=at)
         if changed is None:
-            raise at.refuse(f"«{note}» means nothing here", advice="see sunk.model.schema.vocabulary for what does")
+            raise at.refuse(f'"{note}" means nothing here', advice="see sunk.model.schema.vocabulary for what does")
         shape = changed
     return shape
 
@@ -64,7 +64,7 @@ def _usable(keys: tuple[str, ...], members: tuple[Member, ...], *, at: Place) ->
         advice = (
             f"name fields that are required or have a default, of {', '.join(sorted(usable)) or 'which it has none'}"
         )
-        raise at.refuse(f"the items have no key «{missing[0]}»", advice=advice)
+        raise at.refuse(f'the items have no key "{missing[0]}"', advice=advice)
     return keys
 
 
@@ -76,5 +76,5 @@ def affordable(rules: Rules, *, at: Place) -> Rules:
     """The rules, unless the API server could not tell beforehand what they may cost."""
     if rules and at.unbounded:
         advice = f"give {at.unbounded} a max_length: the API server refuses rules whose cost it cannot tell beforehand"
-        raise at.refuse(f"the rule «{rules[0]['rule']}» may run any number of times", advice=advice)
+        raise at.refuse('the rule "{}" may run any number of times'.format(rules[0]["rule"]), advice=advice)
     return rules

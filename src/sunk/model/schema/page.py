@@ -1,6 +1,6 @@
 """Values as a page for people: every path, what may stand there, its default, and what it means.
 
-What comes up in many places (an image, resources) is told where it comes first; elsewhere a row says «as there», and
+What comes up in many places (an image, resources) is told where it comes first; elsewhere a row says "as there", and
 what is different about its default.
 """
 

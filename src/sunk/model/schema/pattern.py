@@ -26,7 +26,7 @@ def differs(pattern: str) -> str:
     """Say what in the pattern others would read differently; empty if they all agree."""
     for piece in _PIECE.findall(pattern):
         if trouble := _trouble(piece):
-            return f"«{piece}» in the pattern «{pattern}»: {_ADVICE[trouble]}"
+            return f'"{piece}" in the pattern "{pattern}": {_ADVICE[trouble]}'
     return ""
 
 

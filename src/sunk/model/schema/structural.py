@@ -100,7 +100,7 @@ def _member(member: Member, *, at: Place) -> Schema:
 
 def _held(shape: Shape, *, nullable: bool, at: Place) -> Schema:
     if nullable and isinstance(shape, Scalar) and shape.choices:
-        advice = "give it the default None, so that null means the same as leaving it out, or a choice such as «none»"
+        advice = 'give it the default None, so that null means the same as leaving it out, or a choice such as "none"'
         raise at.refuse("the API server takes no null where there is a choice", advice=advice)
     return structural(shape, at=at) | ({"nullable": True} if nullable else {})
 

@@ -1,7 +1,7 @@
 """What a Node shall say of its Slurm node, and what has to be written for that.
 
 The conditions are those of its Pod; one that the Pod does not have, or a Pod that is not there, is `Unknown` and never
-«no». Only a node that has just joined has none at all, for a few seconds. `SlurmCordon` holds only for drains that came
+"no". Only a node that has just joined has none at all, for a few seconds. `SlurmCordon` holds only for drains that came
 from Slurm: one that came from a cordon must not come back as one.
 
 Two annotations go with them. `drain` is Slurm's reason, and what is unknown leaves it: it is the last thing known.
@@ -12,7 +12,7 @@ for the leaving, because then nobody may be looking, and whose the Node was is g
 Where it stands beside the Node object, so that it outlives that too, `sunk.operator.keptdrains` says.
 
 When is a kept drain over? When it was seen on this record of the node (`drain` says the same) and is there no more:
-somebody has lifted it. A node that came back shows «not drained» for a moment before the syncer has put it on again, so
+somebody has lifted it. A node that came back shows "not drained" for a moment before the syncer has put it on again, so
 by itself that means nothing until it has lasted. Nor does the drain with which a record is born: it is a new one, also
 if nobody saw the old one go.
 """
@@ -37,7 +37,7 @@ say that nothing is known yet would double what that costs."""
 NO_REASON: Final = "drained without a reason"
 """Stands for none at all, which could not be put on again."""
 SURE: Final = timedelta(minutes=5)
-"""So long «not drained» must last before a kept drain that was never seen is taken for lifted."""
+"""So long "not drained" must last before a kept drain that was never seen is taken for lifted."""
 
 
 class Member(Struct, frozen=True):
@@ -188,7 +188,7 @@ def _annotations(
 
 
 def _left(pod: Pod | None, drain: Condition, *, now: datetime) -> timedelta | None:
-    """How long «not drained» has still to last to be believed; none if that is not what is said."""
+    """How long "not drained" has still to last to be believed; none if that is not what is said."""
     found = None if pod is None else condition(pod.status.conditions, names.SLURM_DRAIN)
     if drain.status != "False" or found is None or found.last_transition_time is None:
         return None

@@ -77,7 +77,7 @@ def unfit_to_join(node: Node, demand: Demand, *, taken: Mapping[str, int]) -> st
 
 
 def occupancy(pods: Iterable[Pod]) -> dict[str, int]:
-    """What the Pods of a Node take that would stay if it were locked, in nano-units; their number as «pods».
+    """What the Pods of a Node take that would stay if it were locked, in nano-units; their number as "pods".
 
     Compute Pods of the NodeSet that asks are to be left out: they make room for the next one.
     """

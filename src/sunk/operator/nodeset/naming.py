@@ -58,7 +58,7 @@ def _octets(address: str) -> bytes | None:
 def _label(name: str) -> str:
     if _LABEL.fullmatch(name) is None:
         raise NameRefused(
-            f"{name!r} is no name for a Pod: at most 63 small letters, digits and «-», which begin and end with a "
+            f'{name!r} is no name for a Pod: at most 63 small letters, digits and "-", which begin and end with a '
             "letter or a digit. Set spec.podNamePrefix to a shorter or plainer one."
         )
     return name

@@ -102,7 +102,7 @@ async def _others(client: Client, key: Key) -> str:
     try:
         listing = await client.list(NODESETS, Scope(namespace=key.namespace))
     except NotFound:
-        return "the cluster knows no NodeSets: install the chart «sunk», or name another context"
+        return 'the cluster knows no NodeSets: install the chart "sunk", or name another context'
     there = ", ".join(sorted(one.metadata.name for one in listing.items))
     advice = f"there is {there}" if there else "there is none: name another namespace with --namespace"
     return f"no NodeSet {key.name} in namespace {key.namespace}: {advice}"

@@ -142,7 +142,7 @@ def _without_nulls(tree: Any) -> Any:
 
 
 def _in_words(complaint: str) -> str:
-    """Put msgspec's path to the front: «Expected `str`, got `int` - at `$.spec.x`»."""
+    """Put msgspec's path to the front: "Expected `str`, got `int` - at `$.spec.x`"."""
     found = _PATH.fullmatch(complaint)
     if found is None:
         return complaint

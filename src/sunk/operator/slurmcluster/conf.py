@@ -1,6 +1,6 @@
 """slurm.conf and its companions, out of a SlurmCluster.
 
-Everything that is sent to nodes by slurmctld (configless) lies in one ConfigMap; its hash is what «the configuration»
+Everything that is sent to nodes by slurmctld (configless) lies in one ConfigMap; its hash is what "the configuration"
 means. slurmctld reads it anew by starting itself once more and keeps the old one if that does not work, so hardly
 anything needs a new Pod; what does is in `RESTART`.
 """

@@ -77,7 +77,7 @@ static void put_number(sunk_buffer *b, uint64_t value)
 		put_head(b, 0xcf, value, 8);
 }
 
-/* Slurm says «not set» and «without limit» by the two highest values of the type but one. */
+/* Slurm says "not set" and "without limit" by the two highest values of the type but one. */
 static void put_optional(sunk_buffer *b, uint64_t value, size_t bytes)
 {
 	uint64_t highest = bytes >= 8 ? UINT64_MAX : (UINT64_C(1) << (8 * bytes)) - 1;

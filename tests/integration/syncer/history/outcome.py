@@ -127,7 +127,7 @@ def _drain(name: str, seen: Seen, causes: Causes) -> Iterator[str]:
     wanted = drains.text(causes)
     found = seen.reason if seen.drained else None
     if found != wanted:
-        yield f"{name}: Slurm's drain is «{found}», and should be «{wanted}»"
+        yield f'{name}: the drain in Slurm is "{found}", and should be "{wanted}"'
 
 
 def _slurm_side(look: Look, name: str) -> Iterator[str]:

@@ -140,10 +140,10 @@ class Persons:
         found = []
         mark = self.drains.get(name)
         if mark is not None and not (seen.drained and kept.line(seen.reason) == kept.line(mark.reason)):
-            found.append(f"{name}: a person's drain «{mark.reason}» is gone: {seen}")
+            found.append(f'{name}: the drain of a person, "{mark.reason}", is gone: {seen}')
         foreign = seen.drained and not seen.reason.startswith("k8s:")
         if foreign and kept.line(seen.reason) not in self.possible.get(name, ()):
-            found.append(f"{name}: nobody wrote «{seen.reason}»")
+            found.append(f'{name}: nobody wrote "{seen.reason}"')
         if name in self.extras and _beside(seen) != self.extras[name]:
             found.append(f"{name}: users wrote {self.extras[name]}, and Slurm has {seen.extra}")
         return found
