@@ -39,11 +39,11 @@ def drain(  # noqa: PLR0913 - one argument an option
     """Take Slurm nodes out of service.
 
     Jobs that run there go on; no new ones come. The drain is yours: SUNK never lifts it, until `sunk undrain` or
-    `scontrol` does. NODE is a Slurm node (or several, as in `gpu-012-[001-008]`) or the Kubernetes Node below it.
+    `scontrol` does. NODE is a Slurm node (or several, as in `slurm-h100-012-[001-008]`) or the Kubernetes Node below it.
 
     \b
-      sunk drain gpu-012-002 --reason "fan is loud"
-      sunk explain node gpu-012-002
+      sunk drain slurm-h100-012-002 --reason "fan is loud"
+      sunk explain node slurm-h100-012-002
     """  # noqa: D301 - click's mark for a paragraph that is not wrapped
     from sunk.insight.ordering import signed
 

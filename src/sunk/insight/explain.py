@@ -47,7 +47,7 @@ def node(  # noqa: PLR0913 - one for each option
     NAME is the Slurm node or the Kubernetes Node below it. Only reads, and only from Kubernetes.
 
     \b
-      sunk explain node gpu-012-002
+      sunk explain node slurm-h100-012-002
     """  # noqa: D301 - click's mark for a paragraph that is not wrapped
 
     async def find(client: "Client", where: str) -> "Explanation":
@@ -82,7 +82,7 @@ def one(found: "Found", name: str, *, where: str, reason_key: str = CORDON_REASO
                 return explain(seen, owner=owner, cluster=cluster, reason_key=reason_key)
     raise Refusal(
         f"no member of a NodeSet in namespace {where} is called {name}, nor is its Node. `sunk status -A` lists NodeSets; "
-        "a Node that ought to be one is perhaps not feasible: `sunk nodeset --help`"
+        "a Node that ought to be one perhaps does not fit: see `kubectl describe nodeset` and docs/guides/nodeset.md"
     )
 
 

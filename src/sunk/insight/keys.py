@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sunk.model.keyset import KeySet
 
 _READ_AGAIN = """\
-Files in Pods follow within two minutes. Then have the daemons read them, and repeat it for Pods that were away:
+Files in Pods follow within two minutes; docs/guides/security.md says how to see that all have. Then have the daemons read them, and repeat it for Pods that were away:
   kubectl exec deployment/{cluster}-controller -c slurmctld -- scontrol reconfigure
   kubectl rollout restart deployment/{cluster}-accounting
 """
@@ -36,6 +36,8 @@ def keys() -> None:
       sunk keys add
       sunk keys use ID       when every daemon knows the new key
       sunk keys drop OLD     when every daemon uses it
+
+    docs/guides/security.md, "Rotate the key of Slurm", has what to do between the steps.
     """  # noqa: D301 - click's mark for a paragraph that is not wrapped
 
 

@@ -57,9 +57,9 @@ def up(  # noqa: PLR0913 (one argument an option)
     A nodes.yaml looks like this; everything but the name may be left out:
       nodes:
         - name: gpu-1
-          labels: {gpu.nvidia.com/class: H100_NVLINK_80GB}
+          labels: {gpu.nvidia.com/model: H100_NVLINK_80GB}
           taints: [{key: dedicated, value: slurm, effect: NoSchedule}]
-          resources: {nvidia.com/gpu: 8}
+          resources: {sunk.coreweave.com/accelerator: 8}
     """  # noqa: D301
     from sunk.local import cluster, spec as specs, stock
 
@@ -96,8 +96,13 @@ def _say_what_next(cluster: "Cluster") -> None:
 def install(*, name: str, values: tuple[Path, ...]) -> None:
     """Install SUNK and a Slurm cluster, and run a job on every node.
 
-    Done again it brings both up to date with this clone.
-    """
+    Done again it applies the charts and images of this clone. Pods of the operator are replaced. Pods of Slurm are only
+    replaced where their template changes; the others keep their image until you restart them:
+
+    \b
+      kubectl rollout restart deployment slurm-controller slurm-accounting slurm-syncer
+      kubectl rollout restart statefulset slurm-login
+    """  # noqa: D301
     from sunk.local import cluster, install as installing
 
     found = cluster.running_one(name)

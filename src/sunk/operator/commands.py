@@ -37,21 +37,24 @@ def _key(text: str) -> str:
 @click.option(
     "--namespaces",
     envvar="SUNK_NAMESPACES",
+    show_envvar=True,
     default="",
     callback=lambda _context, _option, text: _names(text),
-    show_default="all",
-    help="Where to look for NodeSets, by commas.",
+    show_default="all namespaces",
+    help="Namespaces in which to look for SlurmClusters and NodeSets, separated by commas.",
 )
 @click.option(
     "--lease-namespace",
     envvar="SUNK_LEASE_NAMESPACE",
+    show_envvar=True,
     default="",
     show_default="that of this Pod, or of the kubeconfig's context",
-    help="Where the Lease is that decides which copy leads.",
+    help="Where the Lease is that decides which replica leads.",
 )
 @click.option(
     "--cordon-reason-annotation",
     envvar="SUNK_CORDON_REASON_ANNOTATION",
+    show_envvar=True,
     default=CORDON_REASON,
     callback=lambda _context, _option, text: _key(text),
     help="The annotation of Nodes in which people and programs say why they cordon one.",
@@ -60,7 +63,7 @@ def _key(text: str) -> str:
 def operator(*, namespaces: tuple[str, ...], lease_namespace: str, cordon_reason_annotation: str, wish: Wish) -> None:
     """Build Slurm clusters out of Pods.
 
-    Runs until SIGTERM. Any number of copies may run: one leads, the others stand by with everything read.
+    Runs until SIGTERM. Any number of replicas may run: one leads, the others stand by with everything read.
     """
     access = wish.begin()
     order = wish.order(name=NAME, namespaces=namespaces, lease_namespace=lease_namespace)

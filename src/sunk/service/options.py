@@ -90,13 +90,15 @@ _OPTIONS: Final = (
     click.option(
         "--identity",
         envvar="SUNK_IDENTITY",
+        show_envvar=True,
         default="",
         show_default="made from the host's name",
-        help="What this copy is called in the Lease and in Events. No other may have the same.",
+        help="What this replica is called in the Lease and in Events. No other may have the same.",
     ),
     click.option(
         "--port",
         envvar="SUNK_PORT",
+        show_envvar=True,
         type=click.IntRange(0, 65535),
         default=8080,
         help="Of /healthz, /readyz and /metrics; 0 lets the system choose.",
@@ -104,20 +106,27 @@ _OPTIONS: Final = (
     click.option(
         "--kubeconfig",
         envvar="KUBECONFIG",
+        show_envvar=True,
         type=click.Path(path_type=Path),
         show_default="the Pod's own account",
         help="How to reach the API server.",
     ),
-    click.option("--log-level", envvar="SUNK_LOG_LEVEL", type=click.Choice(LEVELS), default="info"),
+    click.option("--log-level", envvar="SUNK_LOG_LEVEL", show_envvar=True, type=click.Choice(LEVELS), default="info"),
     click.option(
         "--qps",
         envvar="SUNK_QPS",
+        show_envvar=True,
         type=click.FloatRange(min=0, min_open=True),
         default=1000.0,
         help="Requests a second to the API server at most, in the long run.",
     ),
     click.option(
-        "--burst", envvar="SUNK_BURST", type=click.IntRange(min=1), default=2000, help="How many of them at once."
+        "--burst",
+        envvar="SUNK_BURST",
+        show_envvar=True,
+        type=click.IntRange(min=1),
+        default=2000,
+        help="How many of them at once.",
     ),
 )
 
@@ -125,10 +134,18 @@ _OPTIONS: Final = (
 def _bounds(*, workers: int, at_once: str, stop_seconds: float) -> tuple[Callable[[F], F], ...]:
     """The options whose defaults are each process's own."""
     return (
-        click.option("--workers", envvar="SUNK_WORKERS", type=click.IntRange(min=1), default=workers, help=at_once),
+        click.option(
+            "--workers",
+            envvar="SUNK_WORKERS",
+            show_envvar=True,
+            type=click.IntRange(min=1),
+            default=workers,
+            help=at_once,
+        ),
         click.option(
             "--stop-seconds",
             envvar="SUNK_STOP_SECONDS",
+            show_envvar=True,
             type=click.FloatRange(min=0),
             default=stop_seconds,
             help="How long work in hand may take to end after SIGTERM. Stay 10 s below the Pod's grace period.",

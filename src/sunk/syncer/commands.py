@@ -21,25 +21,31 @@ _POSITIVE = click.FloatRange(min=0)
 def _manner(command: F) -> F:
     """The options that say how it behaves; they are the fields of `sunk.syncer.ground.Manner`."""
     made = (
-        _seconds("--not-ready-after", 5.0, "A Pod that is not ready for so long drains its node."),
+        _seconds("--not-ready-after", 5.0, "A node is drained after its Pod has not been ready for this long."),
         click.option(
             "--wave-share",
             envvar="SUNK_WAVE_SHARE",
+            show_envvar=True,
             type=click.FloatRange(0, 1),
             default=0.2,
             help="If more than this share of the Pods stop being ready together, they wait for --wave-delay instead.",
         ),
         _seconds("--wave-delay", 60.0, "How long they wait."),
         _seconds("--skew", 5.0, "How far the clocks of Slurm and Kubernetes may be apart."),
-        _seconds("--calm", 5.0, "After an undrain a node does not respond for a moment; so long that is not told."),
+        _seconds("--calm", 5.0, "Ignore NOT_RESPONDING for this long after an undrain."),
         _seconds("--gather", 0.2, "The least time between two rounds of orders, so that many changes share a call."),
         _seconds(
-            "--restart-unknown-after", 60.0, "A Pod that is ready, and unknown to Slurm for so long, starts anew."
+            "--restart-unknown-after",
+            60.0,
+            "A Pod that is ready is replaced after Slurm has not known it for this long.",
         ),
-        _seconds("--forget-after", 60.0, "A record that was ours, and is in no NodeSlice for so long, is deleted."),
+        _seconds(
+            "--forget-after", 60.0, "A record that was ours is deleted after it has been in no NodeSlice for this long."
+        ),
         click.option(
             "--clean-up/--no-clean-up",
             envvar="SUNK_CLEAN_UP",
+            show_envvar=True,
             default=True,
             help="Delete Slurm's record of nodes that have left.",
         ),
@@ -51,14 +57,17 @@ def _manner(command: F) -> F:
 
 def _seconds(name: str, default: float, text: str) -> Callable[[F], F]:
     variable = f"SUNK_{name.removeprefix('--').replace('-', '_').upper()}"
-    return click.option(name, envvar=variable, type=_POSITIVE, default=default, help=f"Seconds. {text}")
+    return click.option(
+        name, envvar=variable, show_envvar=True, type=_POSITIVE, default=default, help=f"Seconds. {text}"
+    )
 
 
 @click.command(context_settings={"show_default": True})
-@click.option("--cluster", envvar="SUNK_CLUSTER", required=True, help="Which SlurmCluster.")
+@click.option("--cluster", envvar="SUNK_CLUSTER", show_envvar=True, required=True, help="Which SlurmCluster.")
 @click.option(
     "--namespace",
     envvar="SUNK_NAMESPACE",
+    show_envvar=True,
     default="",
     show_default="that of this Pod, or of the kubeconfig's context",
     help="Where it is.",
@@ -68,7 +77,7 @@ def _seconds(name: str, default: float, text: str) -> Callable[[F], F]:
 def syncer(*, cluster: str, namespace: str, wish: Wish, **manner: Any) -> None:
     """Keep Slurm's nodes and their Pods in step, both ways.
 
-    Runs where libslurm is: in the image sunk, beside a sackd of the cluster, until SIGTERM. Any number of copies may
+    Runs where libslurm is: in the image sunk, beside a sackd of the cluster, until SIGTERM. Any number of replicas may
     run: one leads, the others stand by with everything read.
     """
     from sunk.syncer.ground import Manner

@@ -42,6 +42,7 @@ class Root(Struct, frozen=True):
     """How many."""
     ready: bool = False
     part: Part = Part()
+    few: Annotated[int, rule("self < 5", "fewer than five")] = 3
 
 
 def rows() -> dict[str, list[str]]:
@@ -57,9 +58,10 @@ def test_values_without_members_come_first_and_the_others_under_titles() -> None
     assert "\n### part\n\nA part of it.\n" in page
 
 
-def test_a_row_says_what_may_be_there_the_default_and_the_rules() -> None:
+def test_a_row_says_what_may_be_there_and_the_default() -> None:
     found = rows()
-    assert found["count"] == ["number, 0 to 9", "`3`", "How many. fewer than five"]
+    assert found["count"] == ["number, 0 to 9", "`3`", "How many."]
+    assert found["few"] == ["number", "`3`", "fewer than five."]
     assert found["ready"] == ["`true`, `false`", "`false`", ""]
     assert found["part.how"] == ["nothing, `fast`, `slow`", "`fast`", ""]
     assert found["part.budget"] == ["number or text", "`10%`", ""]

@@ -52,7 +52,7 @@ class Definition(Struct, frozen=True, gc=False, rename="camel"):
     definitions: Annotated[tuple[Layer, ...], Meta(max_length=64)] | UnsetType | None = UNSET
     """Layers it is composed of, applied in this order; what stands beside comes last."""
     replicas: Annotated[int, Meta(ge=0, le=1_000_000)] | UnsetType | None = UNSET
-    """At most so many nodes; every Node that fits if it is not set."""
+    """Maximum number of nodes. Unset: every Node that fits."""
     features: Annotated[tuple[FeatureName, ...], Meta(max_length=64)] | UnsetType | None = UNSET
     """Features of the Slurm nodes."""
     static_features: Annotated[tuple[FeatureName, ...], Meta(max_length=64)] | UnsetType | None = UNSET
@@ -63,7 +63,7 @@ class Definition(Struct, frozen=True, gc=False, rename="camel"):
     env: Environment | UnsetType | None = UNSET
     """The environment of slurmd, and of the jobs it runs."""
     gres_gpu: GresGpu | UnsetType | None = UNSET
-    """Type and number of GPUs as Slurm counts them: `h100:8`."""
+    """GPUs as Slurm counts them: type and number, as `h100:8`, or a number alone."""
     sku_cpu: Annotated[int, Meta(ge=1)] | UnsetType | None = UNSET
     """CPUs of the Slurm node; those of the limits, the requests or the Node if it is not set."""
     resources: LayerResources | UnsetType | None = UNSET
@@ -96,7 +96,7 @@ class Definition(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Ssh(Struct, frozen=True, gc=False):
-    """Whether people may log in to compute nodes on which they have a job. Comes with a later part."""
+    """Whether people may log in to compute nodes on which they have a job (not there yet)."""
 
     enabled: bool = False
 
@@ -119,7 +119,11 @@ class S6Service(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Pyxis(Struct, frozen=True, gc=False, rename="camel"):
-    """Jobs in containers. Needs an image with pyxis and enroot in it, and comes with a later part."""
+    """Jobs in containers (not there yet).
+
+    So far `enabled` only gives slurmd the capability SYS_ADMIN, which enroot needs. The image has to bring pyxis, enroot and
+    the line in plugstack.conf.
+    """
 
     enabled: bool = False
     mount_home: bool = False
@@ -144,7 +148,7 @@ class Compute(Struct, frozen=True, gc=False, rename="camel"):
     """For definitions without an image of their own."""
     ssh: Ssh = Ssh()
     mounts: Annotated[tuple[Mount, ...], Meta(max_length=64)] = ()
-    """Claims that all compute and login Pods have."""
+    """Volume claims that all compute and login Pods mount."""
     s6: Annotated[dict[str, S6Service], Meta(max_length=64)] = field(default_factory=dict)
     """Scripts that run on every compute node, by name."""
     pyxis: Pyxis = Pyxis()
@@ -164,6 +168,6 @@ class Compute(Struct, frozen=True, gc=False, rename="camel"):
     volumes: Volumes = ()
     volume_mounts: Volumes = ()
     generate_topology: bool = True
-    """Write topology from labels of Nodes. Comes with a later part."""
+    """Write topology from labels of Nodes (not there yet)."""
     max_node_count: Annotated[int, Meta(ge=1, le=65533)] = 4096
     """Room in slurmctld for nodes that join later."""

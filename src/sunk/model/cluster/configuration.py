@@ -48,7 +48,7 @@ class Slurmd(Struct, frozen=True, gc=False, rename="camel"):
     timeout: Seconds = 30
     """SlurmdTimeout: seconds without an answer until a node is DOWN."""
     suspend_time: Annotated[str, Meta(max_length=16, pattern=rf"^(INFINITE|[0-9]+){END}")] = "INFINITE"
-    """SuspendTime: nodes that are idle for so many seconds are powered down. Power saving comes with a later part."""
+    """SuspendTime: nodes are powered down after this many idle seconds (power saving is not there yet)."""
     prolog_config_map: ConfigMapName | None = None
     """A ConfigMap with scripts that run before every job, in the order of their names."""
     prolog_configmap: ConfigMapName | None = None

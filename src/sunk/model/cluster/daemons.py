@@ -28,7 +28,7 @@ class Claim(Struct, frozen=True, gc=False, rename="camel"):
     storage_class_name: ObjectName | None = None
     """The default class of Kubernetes if it is not set."""
     existing_claim: ObjectName = ""
-    """A claim that is there already."""
+    """A volume claim that is there already."""
 
 
 def _small() -> Resources:
@@ -41,8 +41,9 @@ class Controller(Struct, frozen=True, gc=False, rename="camel"):
     replicas: Annotated[
         int,
         rule("self <= 1", "0 or 1: Kubernetes starts another when one dies, and two would fight over the state"),
-        Meta(ge=0, le=100),
+        Meta(ge=0),
     ] = 1
+    """0 or 1: Kubernetes starts another when one dies, and two would fight over the state."""
     image: Image = Image()
     security_context: SecurityContext = SecurityContext()
     resources: Resources = field(
@@ -171,20 +172,20 @@ class SyncerSettings(Struct, frozen=True, gc=False, rename="camel"):
     slurm_node_clean_up: bool = True
     """Delete Slurm's record of nodes that have left."""
     not_ready_after: Moment = 5.0
-    """A Pod that is not ready for so long drains its node."""
+    """A node is drained after its Pod has not been ready for this many seconds."""
     wave_share: Annotated[float, Meta(ge=0, le=1)] = 0.2
     """If more than this share of the Pods stop being ready together, they wait for `waveDelay` instead."""
     wave_delay: Moment = 60.0
     clock_skew: Moment = 5.0
     """How far the clocks of Slurm and Kubernetes may be apart."""
     calm: Moment = 5.0
-    """After an undrain a node does not respond for a moment; so long that is not told."""
+    """Ignore NOT_RESPONDING for this many seconds after an undrain: slurmd needs a moment."""
     gather: Moment = 0.2
     """The least time between two rounds of orders, so that many changes share a call."""
     restart_unknown_after: Moment = 60.0
-    """A Pod that is ready, and unknown to Slurm for so long, is started anew."""
+    """A Pod that is ready is replaced after Slurm has not known it for this many seconds."""
     forget_after: Moment = 60.0
-    """A record that was ours, and is in no NodeSlice for so long, is deleted."""
+    """A record that was ours is deleted after it has been in no NodeSlice for this many seconds."""
 
 
 class SyncerConfig(Struct, frozen=True, gc=False):
@@ -206,7 +207,7 @@ class Syncer(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Scheduler(Struct, frozen=True, gc=False, rename="camel"):
-    """Lets Slurm schedule Pods. Comes with a later part."""
+    """Lets Slurm schedule Pods (not there yet)."""
 
     enabled: bool = False
     image: Image = Image()

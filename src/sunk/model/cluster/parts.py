@@ -49,7 +49,7 @@ Environment = Annotated[tuple[EnvironmentVariable, ...], keyed("name"), Meta(max
 
 
 class Mount(Struct, frozen=True, gc=False, rename="camel"):
-    """A claim that all compute and login Pods have."""
+    """A volume claim that all compute and login Pods mount."""
 
     name: Annotated[str, Meta(min_length=1, max_length=1024, pattern=rf"^/[^\n]*{END}")]
     """Where it is mounted."""

@@ -31,6 +31,6 @@ class Users(Struct, frozen=True, gc=False, rename="camel"):
         rule("self.all(name, name.matches('^[a-z_][a-z0-9_.-]{0,31}$'))", "the names are those of users"),
         Meta(max_length=256),
     ] = field(default_factory=dict)
-    """Keys with which users log in by ssh, beside those of their homes."""
+    """Public keys for ssh by user name, beside those of their homes."""
     config_map: ObjectName = ""
     """A ConfigMap with the keys `passwd`, `group` and `authorized_keys.<user>` instead."""

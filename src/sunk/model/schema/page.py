@@ -127,8 +127,14 @@ def _range(shape: Scalar) -> str:
 
 
 def _words(shape: Shape) -> str:
-    rules = (str(each.get("message", "")) for each in shape.rules)
-    return " ".join(" ".join(text.split()) for text in (shape.description, *rules) if text)
+    """What is said of a value. A rule of a single one says what its description says, in the words of an error."""
+    rules = [_sentence(str(each.get("message", ""))) for each in shape.rules]
+    told = (shape.description, *rules) if isinstance(shape, Object) or not shape.description else (shape.description,)
+    return " ".join(" ".join(text.split()) for text in told if text)
+
+
+def _sentence(text: str) -> str:
+    return f"{text}." if text and not text.endswith(".") else text
 
 
 def _shown(default: Any, *, required: bool) -> str:

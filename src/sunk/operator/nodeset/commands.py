@@ -47,7 +47,8 @@ def history(*, name: str, kubeconfig: Path | None, context: str | None, namespac
 def rollback(*, name: str, to: int | None, kubeconfig: Path | None, context: str | None, namespace: str | None) -> None:
     """Put an older template back.
 
-    Pods are then updated as the NodeSet's strategy says, and none that runs a job is ended for it.
+    Pods are then updated as the NodeSet's strategy says, and none that runs a job is ended for it. Only for NodeSets of
+    your own: the operator puts back the template of one that belongs to a SlurmCluster. There, change the values.
     """
     from sunk.kube.resource import Key
     from sunk.operator.nodeset import rollback as past
