@@ -48,7 +48,7 @@ def rollback(*, name: str, to: int | None, kubeconfig: Path | None, context: str
     """Put an older template back.
 
     Pods are then updated as the NodeSet's strategy says, and none that runs a job is ended for it. Only for NodeSets of
-    your own: the operator puts back the template of one that belongs to a SlurmCluster. There, change the values.
+    your own: where a SlurmCluster writes the template, change its values, or use `helm rollback`.
     """
     from sunk.kube.resource import Key
     from sunk.operator.nodeset import rollback as past
