@@ -10,6 +10,7 @@ So if most of the Pods that should be known are not, none is touched, and that i
 
 import asyncio
 import logging
+import math
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Final, Protocol
@@ -132,6 +133,7 @@ class Strangers:
         self._restarts = restarts
         self._waits = Waits(ground.manner.restart_unknown_after)
         self._held = ""
+        self._held_until = -math.inf
         self.work: Final = Rounds(
             "strangers",
             self.look,
@@ -152,8 +154,12 @@ class Strangers:
                 self._waits.known(name)
         due = self._waits.due({name: self._age(pod) for name, pod in strangers.items()})
         self._held = self._lost(strangers) if due else ""
-        # A slurmd looks for a slurmctld that was away once in ten seconds.
-        if _now() - state.since < min(SETTLED, self._ground.manner.restart_unknown_after):
+        if self._held:
+            self._held_until = _now()
+        # A slurmd looks for a slurmctld that was away once in ten seconds. And where most were unknown a moment ago, the
+        # others may be about to register as well.
+        patience = self._ground.manner.restart_unknown_after
+        if _now() - state.since < min(SETTLED, patience) or _now() - self._held_until < patience:
             return
         if due and not self._held and not self._ground.mirror.suspicious and self._restarts.try_take():
             self._waits.tries(due[0])

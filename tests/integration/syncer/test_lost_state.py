@@ -10,7 +10,7 @@ from sunk.model import names
 from sunk.model.report import Report
 
 pytestmark = [on_stage, pytest.mark.full]
-SYNCER = ("--forget-after", "1", "--restart-unknown-after", "1")
+SYNCER = ("--forget-after", "1", "--restart-unknown-after", "5")
 MEMBERS = ("a1", "a2", "a3")
 
 
