@@ -126,6 +126,7 @@ def test_shared_memory_has_its_size(slurm: Release) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.timeout(900)  # three times the minute and more that the kubelet takes to bring a changed Secret
 def test_the_key_of_slurm_is_exchanged_under_a_running_job(slurm: Release) -> None:
     job = slurm.submit(LASTING, user=ALICE)
     slurm.runs(job)
