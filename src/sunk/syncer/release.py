@@ -7,6 +7,8 @@ the node is asked of Slurm by a whole read, and Slurm itself refuses if one come
 
 What cannot go yet is named in the slice with the reason, and tried again; it keeps no other from leaving. That may take
 hours, and who drains the node meanwhile has something to say about it: the record stays until that drain is lifted.
+Only the process that saw the Pod gone knows which drains are later. The next one knows it by the slice, which says that
+the name is refused for a drain.
 """
 
 import asyncio
@@ -39,6 +41,7 @@ AGAIN: Final = 10.0
 SOON: Final = 5.0
 AT_ONCE: Final = 16
 _LONGEST: Final = 1000
+_DRAINED: Final = "somebody has drained it: "
 
 
 class Freed(Struct, frozen=True):
@@ -61,10 +64,14 @@ def status(one: NodeSlice, leaving: Iterable[str], freed: Freed) -> NodeSliceSta
     return NodeSliceStatus(released=released, refused=refused)
 
 
-def drained_since(node: Node, *, absent: int) -> str:
-    """Why a record has to stay that somebody has drained when its Pod was gone already; empty if nobody has."""
-    late = node.state.out_of_service and node.reason_time > absent and is_kept(node)
-    return f"somebody has drained it: {node.reason}" if late else ""
+def drained_since(node: Node, *, absent: int, said: str = "") -> str:
+    """Why a record has to stay that somebody has drained when its Pod was gone already; empty if nobody has.
+
+    `said` is why the slice refuses the name by now. Whose words these are does not matter: the text of a drain may be
+    changed, and any that stands on a record which was kept for one came after the Pod.
+    """
+    late = node.reason_time > absent or said.startswith(_DRAINED)
+    return f"{_DRAINED}{node.reason}" if late and node.state.out_of_service and is_kept(node) else ""
 
 
 class Release:
@@ -110,11 +117,12 @@ class Release:
         for name in {entry.name for entry in one.spec.entries} - set(gone):
             self._absent.pop(name, None)
         wait: float | None = None
+        said = {each.name: each.reason for each in one.status.refused}
         try:
-            freed = await self._let_go(gone) if gone else Freed()
+            freed = await self._let_go(gone, said=said) if gone else Freed()
         except (Stale, SlurmError) as unsure:
             log.info("%s: nobody is let go: %s", key, unsure)
-            freed, wait = Freed(refused={each.name: each.reason for each in one.status.refused}), SOON
+            freed, wait = Freed(refused=said), SOON
         await self._write(one, status(one, leaving, freed))
         wait = wait or (AGAIN if freed.refused else None)
         return Requeue(after=wait) if wait else None
@@ -123,7 +131,7 @@ class Release:
         member = self._members.get(name)
         return member is not None and member.leaving
 
-    async def _let_go(self, names: list[str]) -> Freed:
+    async def _let_go(self, names: list[str], *, said: Mapping[str, str]) -> Freed:
         here = await self._still_here(names)
         refused = dict.fromkeys(here, "its Pod is there still, though no NodeSet of this cluster owns it")
         absent = [name for name in names if name not in here]
@@ -131,12 +139,13 @@ class Release:
             return Freed(refused=refused)
         mirror = self._ground.mirror
         await mirror.read_after(whole=True)
-        mirror.require_fresh(within=FRESH)
+        # Also while Slurm is hard to believe, which may last for hours: a drain of that time is later than the Pod.
         for name in absent:
             self._absent.setdefault(name, mirror.clock)
+        mirror.require_fresh(within=FRESH)
         free = {name for name in absent if name not in mirror.nodes or not self._ground.manner.clean_up}
         rest = [name for name in absent if name not in free and self._is_leaving(name)]
-        hindered = {name: why for name in rest if (why := self._hindrance(name))}
+        hindered = {name: why for name in rest if (why := self._hindrance(name, said.get(name, "")))}
         deleted, failed = await self._delete([name for name in rest if name not in hindered])
         return Freed(free=frozenset(free | deleted), refused=refused | hindered | failed)
 
@@ -158,13 +167,14 @@ class Release:
                 group.create_task(ask(name), name=f"is Pod {name} gone?")
         return found
 
-    def _hindrance(self, name: str) -> str:
+    def _hindrance(self, name: str, said: str) -> str:
+        """A drain comes first: a slice that names a reservation tells the next process nothing of it."""
         node = self._ground.mirror.nodes.get(name)
         reservations = self._ground.mirror.reservations.all()
         if node is None:
             return ""
-        found = hindrance(node, jobs=self._holders.of(name), reservations=reservations)
-        return found or drained_since(node, absent=self._absent[name])
+        found = drained_since(node, absent=self._absent[name], said=said)
+        return found or hindrance(node, jobs=self._holders.of(name), reservations=reservations)
 
     async def _delete(self, names: list[str]) -> tuple[set[str], dict[str, str]]:
         """Delete records. Give the names that are gone, and why others are not."""

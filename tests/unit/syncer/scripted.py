@@ -36,6 +36,7 @@ from sunk.syncer.pods import COMPUTE_PODS
 
 T = TypeVar("T")
 LATENCY = 0.002
+NOWHERE = Access(server="http://nowhere.invalid", tls=None, credentials=Nobody())
 
 
 class Slurm(Server):
@@ -131,13 +132,13 @@ class Slurm(Server):
 
 
 class Stage:
-    """A downward worker between two scripted sides. Nothing in here sends a request to Kubernetes."""
+    """A downward worker between two scripted sides. Nothing in here sends a request to Kubernetes, unless to `client`."""
 
-    def __init__(self, slurm: Slurm) -> None:
+    def __init__(self, slurm: Slurm, *, client: Client | None = None) -> None:
         self.slurm = slurm
         self.leads = True
         self.reconfigures = 0
-        self.client = Client(Access(server="http://nowhere.invalid", tls=None, credentials=Nobody()))
+        self.client = client or Client(NOWHERE)
         library = cast("Library", slurm)
         mirror = Mirror(slurm)
         self.ground = Ground(

@@ -340,3 +340,11 @@ def test_what_may_be_somebody_else_s_or_lives_is_not(node: Node) -> None:
 )
 def test_a_drain_that_came_after_the_pod_was_gone_keeps_the_record(node: Node, said: str) -> None:
     assert drained_since(node, absent=100) == said
+
+
+def test_a_record_that_was_kept_for_a_drain_is_kept_by_the_next_process_too() -> None:
+    said = "somebody has drained it: alice: bad fan"
+    node = drained(reason="alice: bad fan, ordered", reason_time=100)
+    assert drained_since(node, absent=200, said=said) == "somebody has drained it: alice: bad fan, ordered"
+    assert drained_since(node, absent=200, said="it is in the reservation fix") == ""
+    assert drained_since(row(reason="alice: bad fan", reason_time=100), absent=200, said=said) == "", "it is lifted"
