@@ -10,6 +10,9 @@ person has made by hand is none of ours. A slurmd that came too late has no mark
 slice. It is known by the address that its record had when we deleted it, and given up only once slurmctld has lost it.
 And if many are without a slice at once, that is somebody's mistake until
 he says otherwise, and none is touched.
+
+Nor is one touched that a person has drained, since the drain and its reason would go with the record. Nobody else lifts
+it, so that is said.
 """
 
 import asyncio
@@ -26,7 +29,7 @@ from sunk.slurm.records import Node
 from sunk.slurm.states import NodeBase
 from sunk.syncer.extra import marked
 from sunk.syncer.ground import Ground
-from sunk.syncer.hindrance import hindrance
+from sunk.syncer.hindrance import drained, hindrance
 from sunk.syncer.holders import Holders
 from sunk.syncer.members import Members
 from sunk.syncer.pods import COMPUTE_PODS
@@ -95,6 +98,7 @@ class Orphans:
         self._since: dict[str, float] = {}
         """The same, counted only while the slices were complete."""
         self._held = ""
+        self._drained: tuple[str, ...] = ()
         follows = (ground.pods, ground.slices, ground.sets)
         self.work: Final = Rounds(
             "orphans",
@@ -105,7 +109,7 @@ class Orphans:
         )
 
     def report(self) -> Report:
-        return Report(held=self._held)
+        return Report(held=self._held, stuck=self._drained)
 
     def _forget(self) -> None:
         """Count from now: nothing dates a record that is in no slice, and nobody of us has watched it meanwhile."""
@@ -119,6 +123,7 @@ class Orphans:
         old = any(now - since >= grace for since in self._seen.values())
         self._held = self._why_held(orphans, gap=gap) if old else ""
         due = [name for name, since in self._since.items() if now - since >= grace]
+        self._drained = tuple(said for name in due if (said := self._said_of_drained(name)))
         if due and not self._held and not self._ground.mirror.suspicious:
             await self._delete(due)
 
@@ -165,7 +170,14 @@ class Orphans:
     def _hindrance(self, name: str) -> str:
         node = self._ground.mirror.nodes.get(name)
         reservations = self._ground.mirror.reservations.all()
-        return "" if node is None else hindrance(node, jobs=self._holders.of(name), reservations=reservations)
+        if node is None:
+            return ""
+        return drained(node) or hindrance(node, jobs=self._holders.of(name), reservations=reservations)
+
+    def _said_of_drained(self, name: str) -> str:
+        node = self._ground.mirror.nodes.get(name)
+        why = drained(node) if node is not None else ""
+        return f"{name} is in no NodeSlice, and its record is kept: {why}" if why else ""
 
     async def _has_pod(self, name: str) -> bool:
         try:

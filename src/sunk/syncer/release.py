@@ -28,11 +28,10 @@ from sunk.slurm.belief import Stale
 from sunk.slurm.errors import SlurmError
 from sunk.slurm.records import Node
 from sunk.syncer.ground import Ground
-from sunk.syncer.hindrance import hindrance
+from sunk.syncer.hindrance import DRAINED, drained, hindrance
 from sunk.syncer.holders import Holders
 from sunk.syncer.members import Members
 from sunk.syncer.pods import COMPUTE_PODS
-from sunk.syncer.reshape import is_kept
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +40,6 @@ AGAIN: Final = 10.0
 SOON: Final = 5.0
 AT_ONCE: Final = 16
 _LONGEST: Final = 1000
-_DRAINED: Final = "somebody has drained it: "
 
 
 class Freed(Struct, frozen=True):
@@ -70,8 +68,8 @@ def drained_since(node: Node, *, absent: int, said: str = "") -> str:
     `said` is why the slice refuses the name by now. Whose words these are does not matter: the text of a drain may be
     changed, and any that stands on a record which was kept for one came after the Pod.
     """
-    late = node.reason_time > absent or said.startswith(_DRAINED)
-    return f"{_DRAINED}{node.reason}" if late and node.state.out_of_service and is_kept(node) else ""
+    late = node.reason_time > absent or said.startswith(DRAINED)
+    return drained(node) if late else ""
 
 
 class Release:

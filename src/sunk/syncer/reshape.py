@@ -26,16 +26,14 @@ from sunk.kube.controller import Controller, Effort, Requeue, Source
 from sunk.kube.events import about
 from sunk.kube.limits import Bucket
 from sunk.kube.resource import Key
-from sunk.model import drains, names
+from sunk.model import names
 from sunk.model.report import Report
 from sunk.slurm.belief import Known, Stale
 from sunk.slurm.errors import SlurmError
 from sunk.slurm.records import Node
-from sunk.slurm.states import NodeFlag
 from sunk.syncer import restarting
-from sunk.syncer.causes import standing
 from sunk.syncer.ground import Ground
-from sunk.syncer.hindrance import hindrance
+from sunk.syncer.hindrance import hindrance, is_kept
 from sunk.syncer.holders import Holders
 from sunk.syncer.members import Members
 from sunk.syncer.pods import ComputePod, finished, terminating
@@ -47,8 +45,6 @@ AGAIN: Final = 5.0
 TRIES: Final = 10
 _DETAIL: Final = re.compile(r"\([^)]*\)")
 """What Slurm adds to GRES: sockets, indices."""
-_INVALID: Final = ("Low ", "gres/")
-"""How the reason begins that Slurm itself gives to a registration that promises less than the record has."""
 
 
 def differences(shape: str, node: Node) -> list[str]:
@@ -64,12 +60,6 @@ def differences(shape: str, node: Node) -> list[str]:
 
 def _sorted(text: str) -> list[str]:
     return sorted(text.split(","))
-
-
-def is_kept(node: Node) -> bool:
-    """Whether somebody's drain would be lost with the record. Slurm's own, for the very difference, is nobody's."""
-    own = NodeFlag.INVALID_REG in node.state and node.reason.startswith(_INVALID)
-    return not own and drains.is_personal(standing(node))
 
 
 class Reshape:

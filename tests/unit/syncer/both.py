@@ -3,13 +3,15 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from msgspec import Raw
 from msgspec.structs import replace
 from tests.unit.slurm.blank import blank
 
 from sunk.kube.resource import Key, Metadata
 from sunk.model import names
+from sunk.model.nodeset import NodeSetSpec, NodeSetStatus
 from sunk.model.nodeslice import Entry, NodeSliceSpec, NodeSliceStatus, State
-from sunk.objects.members import NODESLICES, NodeSlice
+from sunk.objects.members import NODESETS, NODESLICES, NodeSet, NodeSlice
 from sunk.slurm.records import Node
 from sunk.slurm.states import NodeBase, NodeFlag
 from sunk.syncer.causes import Pair
@@ -70,6 +72,14 @@ def slice_of(*entries: Entry, name: str = "set-0", cluster: str = CLUSTER) -> No
         metadata=Metadata(name=name, namespace=HERE, uid=f"uid-of-{name}"),
         spec=NodeSliceSpec(node_set="set", node_set_uid="uid-of-set", cluster=cluster, entries=entries),
         status=NodeSliceStatus(),
+    )
+
+
+def node_set(*, members: int, generation: int = 1, observed: int = 1, uid: str = "uid-of-set") -> NodeSet:
+    return NODESETS.record(
+        metadata=Metadata(name="set", namespace=HERE, uid=uid, generation=generation),
+        spec=NodeSetSpec(template=Raw(b"{}"), cluster=CLUSTER),
+        status=NodeSetStatus(members=members, observed_generation=observed),
     )
 
 

@@ -5,20 +5,23 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar, cast
 
-from msgspec import json
+from msgspec import convert, json
 from msgspec.structs import replace
 from tests.unit.slurm.scripted import Server, gone
 from tests.unit.syncer.both import CLUSTER, HERE, entry, member, pair, pod, row, slice_of
-from tests.unit.syncer.stores import complete, put
+from tests.unit.syncer.stores import complete, newest, put
 
 from sunk.kube.access import Access
-from sunk.kube.client import Client
+from sunk.kube.client import Client, Listing
 from sunk.kube.collection import Collection
 from sunk.kube.core import CONFIG_MAPS
 from sunk.kube.credentials import Nobody
+from sunk.kube.errors import NotFound, Status
 from sunk.kube.events import Recorder
+from sunk.kube.resource import Key, Resource
+from sunk.kube.store import Store
 from sunk.model import hostlist
-from sunk.model.nodeslice import MOST_ENTRIES
+from sunk.model.nodeslice import MOST_ENTRIES, NodeSliceStatus
 from sunk.objects.clusters import SLURMCLUSTERS
 from sunk.objects.members import NODESETS, NODESLICES
 from sunk.slurm.errors import UnknownName
@@ -131,6 +134,27 @@ class Slurm(Server):
         return found
 
 
+class NoPods(Client):
+    """Answers as a Kubernetes without Pods whose other objects are those of the stage, and takes the status of slices."""
+
+    stage: "Stage"
+
+    async def get(self, resource: Resource[Any], name: str, **_: Any) -> Any:
+        raise NotFound(Status(code=404), asked=f"{resource.plural} {name}")
+
+    async def list(self, resource: Resource[Any], *_: Any) -> Any:
+        ground = self.stage.ground
+        stores: dict[Resource[Any], Store[Any]] = {NODESLICES: ground.slices.store, NODESETS: ground.sets.store}
+        return Listing(tuple(stores[resource].all()) if resource in stores else (), resource_version=newest())
+
+    async def patch(self, resource: Resource[Any], name: str, patch: Any, **_: Any) -> Any:
+        assert resource is NODESLICES
+        one = self.stage.ground.slices.store.get(Key(HERE, name))
+        assert one is not None
+        newer = replace(one.metadata, resource_version=newest())
+        return replace(one, metadata=newer, status=convert(patch.body["status"], NodeSliceStatus))
+
+
 class Stage:
     """A downward worker between two scripted sides. Nothing in here sends a request to Kubernetes, unless to `client`."""
 
@@ -139,6 +163,8 @@ class Stage:
         self.leads = True
         self.reconfigures = 0
         self.client = client or Client(NOWHERE)
+        if isinstance(self.client, NoPods):
+            self.client.stage = self
         library = cast("Library", slurm)
         mirror = Mirror(slurm)
         self.ground = Ground(

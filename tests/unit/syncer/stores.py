@@ -23,9 +23,14 @@ def remove(store: Store[R], *records: R) -> None:
         store.take(Deleted(_next(record)), version="")
 
 
+def newest() -> str:
+    """A version that is later than all before it."""
+    return str(next(_versions))
+
+
 def complete(store: Store[R]) -> None:
-    store.take(Synced(), version=str(next(_versions)))
+    store.take(Synced(), version=newest())
 
 
 def _next(record: R) -> R:
-    return replace(record, metadata=replace(record.metadata, resource_version=str(next(_versions))))
+    return replace(record, metadata=replace(record.metadata, resource_version=newest()))

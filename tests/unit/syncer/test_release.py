@@ -6,16 +6,11 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from msgspec import convert
-from msgspec.structs import replace
 from tests.unit.slurm.blank import blank
 from tests.unit.syncer.both import drained, entry, row, slice_of
-from tests.unit.syncer.scripted import NOWHERE, Slurm, Stage
+from tests.unit.syncer.scripted import NOWHERE, NoPods, Slurm, Stage
 
-from sunk.kube.client import Client
-from sunk.kube.errors import NotFound, Status
-from sunk.kube.patch import Merge
-from sunk.kube.resource import Key, Resource
+from sunk.kube.resource import Key
 from sunk.model.nodeslice import NodeSliceStatus
 from sunk.slurm.records import Reservation
 from sunk.syncer.holders import Holders
@@ -27,22 +22,6 @@ ALICE = "somebody has drained it: alice: bad fan"
 CROWD = tuple(row(f"x{number}") for number in range(8))
 
 
-class NoPods(Client):
-    """Answers that no Pod is there, and keeps what is written as the status of the slice."""
-
-    stage: Stage
-
-    async def get(self, resource: Resource[Any], name: str, **_: Any) -> Any:
-        raise NotFound(Status(code=404), asked=f"{resource.plural} {name}")
-
-    async def patch(self, _: Resource[Any], __: str, patch: Any, **___: Any) -> Any:
-        assert isinstance(patch, Merge)
-        one = self.stage.ground.slices.store.get(SLICE)
-        assert one is not None
-        newer = replace(one.metadata, resource_version=str(int(one.metadata.resource_version) + 1))
-        return replace(one, metadata=newer, status=convert(patch.body["status"], NodeSliceStatus))
-
-
 def reserved(nodes: str) -> Reservation:
     return blank(Reservation, name="fix", nodes=nodes)
 
@@ -50,8 +29,7 @@ def reserved(nodes: str) -> Reservation:
 @asynccontextmanager
 async def leaving(*names: str, others: Iterable[Any] = ()) -> AsyncIterator[Stage]:
     """Members without Pods that leave, and a Slurm that is read."""
-    client = NoPods(NOWHERE)
-    client.stage = stage = Stage(Slurm(*map(row, names), *others), client=client)  # type: ignore[arg-type]
+    stage = Stage(Slurm(*map(row, names), *others), client=NoPods(NOWHERE))
     stage.put(slice_of(*(entry(name, "leaving") for name in names)))
     stage.complete()
     try:
@@ -59,7 +37,7 @@ async def leaving(*names: str, others: Iterable[Any] = ()) -> AsyncIterator[Stag
             await asyncio.sleep(1)
             yield stage
     finally:
-        await client.close()
+        await stage.client.close()
 
 
 @asynccontextmanager

@@ -4,28 +4,25 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given, strategies as st
-from msgspec import Raw
 from msgspec.structs import replace
 from tests.unit.slurm.blank import blank
-from tests.unit.syncer.both import CLUSTER, drained, entry, pod, row, slice_of
+from tests.unit.syncer.both import CLUSTER, drained, entry, node_set, pod, row, slice_of
 from tests.unit.syncer.stores import put, remove
 
-from sunk.kube.resource import Metadata
 from sunk.kube.store import Store
-from sunk.model.nodeset import NodeSetSpec, NodeSetStatus
 from sunk.model.nodeslice import NodeSliceStatus, Refused
-from sunk.objects.members import NODESETS, NodeSet, NodeSlice
+from sunk.objects.members import NodeSet, NodeSlice
 from sunk.slurm.records import Job, Node, Reservation
 from sunk.slurm.rows import Rows
 from sunk.slurm.states import JobBase, JobFlag, NodeBase, NodeFlag
 from sunk.syncer.clearing import clearance
 from sunk.syncer.completing import began, patience
-from sunk.syncer.hindrance import hindrance
+from sunk.syncer.hindrance import hindrance, is_kept
 from sunk.syncer.orphans import came_late, incomplete, too_many
 from sunk.syncer.pods import ComputePod, Condition
 from sunk.syncer.registered import Registered
 from sunk.syncer.release import Freed, drained_since, status
-from sunk.syncer.reshape import differences, is_kept
+from sunk.syncer.reshape import differences
 from sunk.syncer.strangers import Waits, is_stranger, lost, since
 
 SPECIFIC, ALL = 1 << 15, 1 << 19
@@ -121,14 +118,6 @@ def test_who_cannot_go_is_named_with_the_reason_and_keeps_no_other() -> None:
 
 
 # Records that are nobody's
-
-
-def node_set(*, members: int, generation: int = 1, observed: int = 1, uid: str = "uid-of-set") -> NodeSet:
-    return NODESETS.record(
-        metadata=Metadata(name="set", uid=uid, generation=generation),
-        spec=NodeSetSpec(template=Raw(b"{}"), cluster=CLUSTER),
-        status=NodeSetStatus(members=members, observed_generation=observed),
-    )
 
 
 def test_slices_are_complete_if_they_are_all_that_the_node_sets_tell_of() -> None:
