@@ -18,6 +18,7 @@ from sunk.kube.errors import Forbidden, NotFound
 from sunk.local import stock
 from sunk.local.cluster import Cluster
 from sunk.model.cluster.kind import SlurmClusterSpec
+from sunk.model.syncerwrites import ACCOUNT_SUFFIX
 from sunk.operator.slurmcluster.applying import KINDS
 from sunk.operator.slurmcluster.syncer import objects
 from sunk.operator.slurmcluster.view import view
@@ -52,7 +53,11 @@ async def account(client: Client, namespace: str, *, cluster: str) -> str:
     for one in objects(view(SlurmClusterSpec(), name=cluster, namespace=namespace)):
         if one["kind"] in {"ServiceAccount", "Role", "RoleBinding"}:
             await client.create(KINDS[one["kind"]], one, namespace=namespace)
-    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{cluster}-syncer/token"
+    return await token_of(client, namespace, account=f"{cluster}{ACCOUNT_SUFFIX}")
+
+
+async def token_of(client: Client, namespace: str, *, account: str) -> str:
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
     token: str = json.decode(await client.post(path, {"spec": {"expirationSeconds": 6 * 3600}}))["status"]["token"]
     return token
 
@@ -67,10 +72,17 @@ def write_kubeconfig(path: Path, like: Path, *, token: str) -> None:
 @asynccontextmanager
 async def speaking(kubeconfig: Path, token: str, *, namespace: str) -> AsyncIterator[Client]:
     """Speak with the token of a syncer, when the API server knows its rights and heeds the policies."""
+    async with granted(kubeconfig, token, namespace=namespace) as client:
+        await _in_force(client, namespace)
+        yield client
+
+
+@asynccontextmanager
+async def granted(kubeconfig: Path, token: str, *, namespace: str) -> AsyncIterator[Client]:
+    """Speak with the token of an account that may read Pods, when the API server knows its rights."""
     reach = access.from_kubeconfig(kubeconfig)
     async with Client(replace(reach, credentials=Token(token))) as client:
         await _granted(client, namespace)
-        await _in_force(client, namespace)
         yield client
 
 

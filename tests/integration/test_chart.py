@@ -219,7 +219,7 @@ def test_the_operator_may_grant_a_syncer_what_it_needs(helm: Helm, release: str)
     operator = f"system:serviceaccount:{own}:{ACCOUNT}"
     told = kubectl("apply", "--server-side", "-f", "-", "--as", operator, stdin=text)
     assert len(told.splitlines()) == len(granting) == 3
-    asked = ("auth", "can-i", "--as", f"system:serviceaccount:{own}:slurm-syncer")
+    asked = ("auth", "can-i", "--as", f"system:serviceaccount:{own}:slurm-sunk-syncer")
     assert kubectl(*asked, "patch", "pods", "--subresource=status").strip() == "yes"
 
 

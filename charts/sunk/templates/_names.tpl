@@ -133,17 +133,18 @@ and would leave them out in silence. */ -}}
 {{- if semverCompare ">=1.30.0-0" .Capabilities.KubeVersion.Version }}true{{ end }}
 {{- end }}
 
-{{- /* The head of a policy for what syncers write, by the name that their accounts have; more variables may follow. */ -}}
+{{- /* The head of a policy for what syncers write, by the name that their accounts have; more variables may follow.
+The name is ACCOUNT_SUFFIX of src/sunk/model/syncerwrites.py, and rare: in these namespaces are accounts of others too. */ -}}
 {{- define "sunk.bySyncers" -}}
 failurePolicy: Fail
 matchConditions:
   - name: by-a-syncer
     expression: >-
       request.userInfo.username.startsWith('system:serviceaccount:' + request.namespace + ':')
-      && request.userInfo.username.endsWith('-syncer')
+      && request.userInfo.username.endsWith('-sunk-syncer')
 variables:
   - name: account
     expression: request.userInfo.username.split(':')[3]
   - name: cluster
-    expression: variables.account.substring(0, variables.account.size() - '-syncer'.size())
+    expression: variables.account.substring(0, variables.account.size() - '-sunk-syncer'.size())
 {{- end }}

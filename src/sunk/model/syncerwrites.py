@@ -12,5 +12,6 @@ from sunk.model import names
 POD_LABELS: Final = (names.DRAIN, names.RUNNING, names.NOT_RESPONDING, names.EVICTABLE)
 POD_ANNOTATIONS: Final = (names.CLEAR_TO_DELETE, names.RESTART, names.ORDER_DONE)
 POD_CONDITIONS: Final = (names.SLURM_DRAIN, names.SLURM_RUNNING, names.SLURM_NOT_RESPONDING)
-ACCOUNT_SUFFIX: Final = "-syncer"
-"""Behind the name of the cluster, in the name of a syncer's account: by it policies know them."""
+ACCOUNT_SUFFIX: Final = "-sunk-syncer"
+"""Behind the name of the cluster, in the name of a syncer's account. By it policies know them, in all namespaces where
+the operator is at work; so it is a name that no account of somebody else's has by chance."""

@@ -13,6 +13,7 @@ from tests.integration.slurmcluster.conftest import Try, attempt
 from sunk.model.cluster.kind import SlurmClusterSpec
 from sunk.model.names import GROUP, VERSION
 from sunk.operator.slurmcluster.objects import objects
+from sunk.operator.slurmcluster.syncer import account
 from sunk.operator.slurmcluster.view import Cluster, view
 
 SLURM = Path(__file__).parents[3] / "charts" / "slurm"
@@ -126,7 +127,7 @@ def test_the_chart_and_all_that_is_built_from_it_are_taken(helm: Helm, tried: Tr
     assert (one["apiVersion"], one["kind"]) == (f"{GROUP}/{VERSION}", "SlurmCluster")
     assert tried([one])
     made = cluster_of(one["spec"], namespace=helm.kubectl.namespace)
-    helm.kubectl("create", "serviceaccount", made.named("syncer"))
+    helm.kubectl("create", "serviceaccount", account(made))
     assert len(tried([*objects(made), *pods(made)])) == len(objects(made)) + len(pods(made))
 
 
@@ -134,7 +135,7 @@ def test_every_value_leads_to_objects_that_are_taken(tried: Try, kubectl: Kubect
     body = {"apiVersion": f"{GROUP}/{VERSION}", "kind": "SlurmCluster", "metadata": {"name": "slurm"}, "spec": FULL}
     assert tried([body])
     made = cluster_of(FULL, namespace=kubectl.namespace)
-    kubectl("create", "serviceaccount", made.named("syncer"))
+    kubectl("create", "serviceaccount", account(made))
     everything = [*objects(made), *pods(made)]
     assert len(tried(everything)) == len(everything)
 

@@ -21,6 +21,7 @@ from sunk.model.nodeset import NODESET
 from sunk.model.nodeslice import NODESLICE
 from sunk.objects.clusters import SLURMCLUSTERS
 from sunk.objects.members import NODESETS, NODESLICES, owned_by
+from sunk.operator.slurmcluster.applying import KINDS
 
 OURS, THEIRS = "slurm", "other"
 TIME = "2026-01-01T00:00:00Z"
@@ -170,6 +171,30 @@ async def test_it_takes_the_lead_of_no_other_process(thief: Thief) -> None:
     with pytest.raises(Forbidden, match="its own Lease"):
         await thief.client.create(LEASES, {"metadata": {"name": "sunk-controller-manager"}}, namespace=at)
     await thief.client.create(LEASES, {"metadata": {"name": "slurm-syncer"}}, namespace=at)
+
+
+async def test_an_account_of_others_whose_name_ends_alike_is_not_held_to_it(thief: Thief) -> None:
+    kube, at, name = thief.kube, thief.kube.namespace, "vault-syncer"
+    rights = {"rules": [_every("", "pods", "pods/status"), _every("coordination.k8s.io", "leases")]}
+    bound = {"kind": "ServiceAccount", "name": name, "namespace": at}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}
+    bodies: dict[str, dict[str, Any]] = {
+        "ServiceAccount": {},
+        "Role": rights,
+        "RoleBinding": {"roleRef": role, "subjects": [bound]},
+    }
+    for kind, body in bodies.items():
+        await kube.client.create(KINDS[kind], {"metadata": {"name": name}, **body}, namespace=at)
+    await compute_pod(kube, name="nobodys")
+    token = await policies.token_of(kube.client, at, account=name)
+    async with policies.granted(kube.kubeconfig, token, namespace=at) as client:
+        await client.create(LEASES, {"metadata": {"name": "vault-leader"}}, namespace=at)
+        for said in (condition("Ready", "False"), metadata(labels={"app": "y"})):
+            await client.patch(PODS, "nobodys", said, namespace=at, subresource="status")
+
+
+def _every(group: str, *resources: str) -> dict[str, list[str]]:
+    return {"apiGroups": [group], "resources": list(resources), "verbs": ["*"]}
 
 
 async def test_others_are_not_held_to_it(thief: Thief) -> None:

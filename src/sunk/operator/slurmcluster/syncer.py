@@ -8,6 +8,7 @@ of the account.
 from typing import Any, Final
 
 from sunk.model import names
+from sunk.model.syncerwrites import ACCOUNT_SUFFIX
 from sunk.operator.slurmcluster import keyfiles, keys, pods
 from sunk.operator.slurmcluster.conf import CONTROLLER_PORT, ETC, restart_fingerprint
 from sunk.operator.slurmcluster.metadata import CONFIG_HASH, SYNCER, metadata, selector
@@ -30,8 +31,13 @@ def objects(cluster: Cluster) -> tuple[Object, ...]:
     return (_account(cluster), _role(cluster), _binding(cluster), _service(cluster), _deployment(cluster))
 
 
+def account(cluster: Cluster) -> str:
+    """The name of its account."""
+    return f"{cluster.name}{ACCOUNT_SUFFIX}"
+
+
 def _account(cluster: Cluster) -> Object:
-    meta = metadata(cluster, SYNCER)
+    meta = metadata(cluster, SYNCER) | {"name": account(cluster)}
     return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta, "automountServiceAccountToken": False}
 
 
@@ -66,13 +72,12 @@ def _rule(groups: tuple[str, ...], resources: tuple[str, ...], verbs: tuple[str,
 
 
 def _binding(cluster: Cluster) -> Object:
-    name = cluster.named(NAME)
     return {
         "apiVersion": f"{_RBAC}/v1",
         "kind": "RoleBinding",
         "metadata": metadata(cluster, SYNCER),
-        "roleRef": {"apiGroup": _RBAC, "kind": "Role", "name": name},
-        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": cluster.namespace}],
+        "roleRef": {"apiGroup": _RBAC, "kind": "Role", "name": cluster.named(NAME)},
+        "subjects": [{"kind": "ServiceAccount", "name": account(cluster), "namespace": cluster.namespace}],
     }
 
 
@@ -98,7 +103,7 @@ def _deployment(cluster: Cluster) -> Object:
         annotations={CONFIG_HASH: restart_fingerprint(cluster)},
     )
     template = pods.template(cluster, SYNCER, body)
-    template["spec"]["serviceAccountName"] = cluster.named(NAME)
+    template["spec"]["serviceAccountName"] = account(cluster)
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",

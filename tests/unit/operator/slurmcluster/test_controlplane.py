@@ -39,7 +39,7 @@ def test_a_plain_cluster_has_the_parts_that_people_know() -> None:
         ("Deployment", "slurm-controller"),
         ("Service", "slurm-login"),
         ("StatefulSet", "slurm-login"),
-        ("ServiceAccount", "slurm-syncer"),
+        ("ServiceAccount", "slurm-sunk-syncer"),
         ("Role", "slurm-syncer"),
         ("RoleBinding", "slurm-syncer"),
         ("Service", "slurm-syncer"),
@@ -62,7 +62,7 @@ def test_a_plain_cluster_has_the_parts_that_people_know() -> None:
     ("values", "gone"),
     [
         ({"login": {"enabled": False}}, ["slurm-login"]),
-        ({"syncer": {"enabled": False}}, ["slurm-syncer"]),
+        ({"syncer": {"enabled": False}}, ["slurm-syncer", "slurm-sunk-syncer"]),
         ({"accounting": {"enabled": False}}, ["slurm-accounting", "slurm-mysql", "slurm-slurmdbd-conf"]),
         ({"accounting": {"remoteHost": "x"}}, ["slurm-accounting", "slurm-mysql", "slurm-slurmdbd-conf"]),
         ({"accounting": {"external": {"host": "x", "existingSecret": "y"}}}, ["slurm-mysql"]),
