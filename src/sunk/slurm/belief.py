@@ -83,6 +83,9 @@ class Suspicion(Struct, frozen=True):
     reason: str
     before: int = 0
     missing: frozenset[str | int] = frozenset()
+    lost: frozenset[str | int] = frozenset()
+    """All that were missing at some time since then. It only grows, in every copy of the syncer alike, where `missing`
+    shrinks with each answer of accounting."""
 
 
 class Passage(Struct, frozen=True):
@@ -222,7 +225,9 @@ class Losses(Generic[K, T]):
         before = max(self._before, count)
         since = held.since if held is not None else now
         reason = f"{count} of {before} {self._rows.name} are gone at once: {named(self._missing)}"
-        self.suspicion = Suspicion(since=since, reason=reason, before=before, missing=frozenset(self._missing))
+        missing: frozenset[K] = frozenset(self._missing)
+        lost = missing if held is None else held.lost | missing
+        self.suspicion = Suspicion(since=since, reason=reason, before=before, missing=missing, lost=lost)
 
 
 class JobNumbers:

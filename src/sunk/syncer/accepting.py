@@ -3,7 +3,8 @@
 While many nodes or jobs have vanished at once nothing is deleted, for a slurmctld that lost its state would say the
 same. If they are gone because somebody wanted it, only a person can know. He says so by an annotation of the SlurmCluster
 whose value names what is hard to believe, as it stands in the report: so nobody accepts what he has not seen, and what
-comes later needs a word of its own.
+comes later needs a word of its own. What is explained meanwhile needs none: a word stands for all that was lost when it
+was copied, and holds for whatever is left of that.
 
 Every copy of the syncer has read Slurm for itself and believes upon that word for itself. The one that leads says what
 came of it, and notes in the status that this word is answered, also where it was of no use: it cannot lie there until it
@@ -12,7 +13,7 @@ the note is too, so that the same word can be said again.
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from typing import Final
 
@@ -31,13 +32,47 @@ from sunk.syncer.ground import Ground
 log = logging.getLogger(__name__)
 
 SOON: Final = 1.0
+RECENT: Final = 32
+"""How many words are remembered of the present suspicion."""
 _LETTERS: Final = 8
 
 
+def losses(suspicions: Iterable[Suspicion], *, since: bool = False) -> frozenset[str | int]:
+    """What is hard to believe: nodes by name, jobs by number, and all else by its reason.
+
+    With `since` also what was missing at first and is explained by now.
+    """
+    found: set[str | int] = set()
+    for one in suspicions:
+        found |= (one.missing | one.lost if since else one.missing) or {one.reason}
+    return frozenset(found)
+
+
 def identity(suspicions: Iterable[Suspicion]) -> str:
-    """A short name for all that is hard to believe now: another one as soon as that differs. Empty if nothing is."""
-    told = sorted([one.reason, *sorted(map(str, one.missing))] for one in suspicions)
+    """A short name for all that is hard to believe: another one as soon as there is more. Empty if nothing is."""
+    told = sorted(losses(suspicions, since=True), key=lambda each: (isinstance(each, str), each))
     return sha256(json.encode(told)).hexdigest()[:_LETTERS] if told else ""
+
+
+class Offered:
+    """The words by which a person could have accepted the present suspicion, and what each of them stands for."""
+
+    def __init__(self) -> None:
+        self._recent: dict[str, frozenset[str | int]] = {}
+
+    def note(self, suspicions: Sequence[Suspicion]) -> None:
+        """Hear what is hard to believe now. When nothing is, words of before are worth nothing any more."""
+        found = losses(suspicions, since=True)
+        if not found:
+            self._recent.clear()
+        elif found not in self._recent.values():  # after every read, of as many jobs as there were: seldom named
+            self._recent[identity(suspicions)] = found
+            self._recent = dict([*self._recent.items()][-RECENT:])
+
+    def covers(self, word: str, suspicions: Sequence[Suspicion]) -> bool:
+        """Whether the word stands for all that is hard to believe now."""
+        self.note(suspicions)
+        return bool(suspicions) and losses(suspicions) <= self._recent.get(word, frozenset())
 
 
 def words(suspicions: Iterable[Suspicion]) -> str:
@@ -57,6 +92,8 @@ class Accepting:
         self._ground = ground
         self._accepted = ("", "")
         """The last word that was heeded, and what it was about."""
+        self._offered = Offered()
+        ground.mirror.subscribe(lambda _: self._offered.note(ground.mirror.suspicions))
         ground.clusters.store.subscribe(self._hear)
         self.controller: Final[Controller[Key]] = Controller(
             "accepting", self._reconcile, sources=[Source(ground.clusters.store, itself)], effort=Effort(workers=1)
@@ -65,7 +102,7 @@ class Accepting:
     def _hear(self, _: Key, __: SlurmCluster | None, cluster: SlurmCluster | None) -> None:
         """Also where another copy leads: it may not tomorrow."""
         word, found = _unanswered(cluster), self._ground.mirror.suspicions
-        if word and word == identity(found):
+        if word and self._offered.covers(word, found):
             self._accepted = word, words(found)
             log.warning("a person has accepted %s: %s", word, words(found))
             self._ground.mirror.accept()

@@ -51,6 +51,18 @@ def test_newcomers_never_dilute_a_loss(lost: int, newcomers: int) -> None:
         assert losses.suspicion.missing == set(range(lost))
 
 
+def test_what_was_lost_is_told_as_long_as_the_rest_of_it_is_missing() -> None:
+    rows, losses = watched()
+    read(rows, losses, dict.fromkeys(range(10), RUNNING), Passage(now=0.0))
+    read(rows, losses, {}, Passage(now=1.0, gap=1.0))
+    losses.explain({number: lost for number, lost in losses.missing.items() if number < 5}, now=2.0)
+    assert losses.suspicion is not None
+    assert losses.suspicion.missing == set(range(5, 10))
+    assert losses.suspicion.lost == set(range(10))
+    losses.explain(losses.missing, now=3.0)
+    assert losses.suspicion is None
+
+
 @given(state=st.sampled_from((PENDING, RUNNING)), gap=st.floats(0, 1e4), age=st.integers(0, 100))
 def test_a_job_without_a_limit_slips_away_only_unread_or_unsaved(*, state: int, gap: float, age: int) -> None:
     clock = 1_000_000
