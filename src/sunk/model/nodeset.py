@@ -63,8 +63,16 @@ class NodeSetSpec(Struct, frozen=True, gc=False, rename="camel", kw_only=True):
     """The Pod of a node. Its container `slurmd` runs jobs. Of its affinity only required node affinity is looked at."""
     replicas: Annotated[int, Meta(ge=0, le=1_000_000)] | None = None
     """At most so many nodes; every Node that fits, if it is not set."""
-    cluster: Annotated[str, Meta(max_length=63, pattern=rf"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?{END}")] = ""
-    """The Slurm cluster that they are nodes of. Names of nodes are unique in it."""
+    cluster: Annotated[
+        str,
+        Meta(max_length=63, pattern=rf"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?{END}"),
+        rule(
+            "oldSelf == '' || self == oldSelf",
+            "a NodeSet stays with its cluster: its Pods carry the label and the configuration of the old one. "
+            "Make another NodeSet, and delete this one",
+        ),
+    ] = ""
+    """The Slurm cluster that they are nodes of. Names of nodes are unique in it. Once it is set it stays."""
     pod_name_prefix: Prefix | None = None
     """What the names of Pods and Slurm nodes begin with; the name of the NodeSet if it is not set."""
     naming: Literal["address", "ordinal"] = "address"

@@ -1,8 +1,7 @@
 """Records of Slurm that were ours and belong to nobody any more.
 
 A member that leaves takes its record along (`release`). One may be left over all the same: a slice was deleted by hand,
-a NodeSet was given to another cluster, or a slurmd registered once more when its record was gone already. Such a record
-would wait for its slurmd for ever.
+or a slurmd registered once more when its record was gone already. Such a record would wait for its slurmd for ever.
 
 Absence is a weak sign. Slices may be missing for a moment, as after a restored backup; so it counts only while all that
 the NodeSets say of their slices is there, for a minute, and only for records that carry our mark in `Extra`: what a

@@ -61,6 +61,16 @@ async def test_a_mistake_is_refused_with_its_path(stage: Stage) -> None:
             await stage.create(**spec)
 
 
+async def test_a_set_stays_with_its_cluster_once_it_has_one(stage: Stage) -> None:
+    """The syncer of another cluster may not write to the Pods that are there, and neither could let go of them."""
+    await stage.create(replicas=0)
+    await stage.change(cluster="a")
+    for other in ("b", "", None):
+        with pytest.raises(Invalid, match=r"spec\.cluster.*stays with its cluster"):
+            await stage.change(cluster=other)
+    await stage.change(cluster="a", replicas=1)
+
+
 async def test_a_name_that_cannot_begin_names_of_nodes_is_refused(stage: Stage) -> None:
     for name in NAMES:
         with pytest.raises(Invalid, match="podNamePrefix"):

@@ -61,7 +61,7 @@ class Ledger:
 
 
 def _of_another_cluster(owner: NodeSet, found: Iterable[NodeSlice], writes: Iterable[Shard]) -> list[Shard]:
-    """Slices that need no change of entries, but say another cluster than the set does by now."""
+    """Slices that need no change of entries, but say no cluster, or another one than the set does by now."""
     written = {shard.number for shard in writes}
     stale = (one for one in found if one.spec.cluster != owner.spec.cluster)
     return [shard for shard in shards(stale) if shard.number not in written]
