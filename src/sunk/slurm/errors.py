@@ -1,15 +1,19 @@
 """What Slurm answers when it does not do as told, as exceptions one can match on.
 
 `Unreachable` is the one that differs in kind: it is the lack of an answer, so an order may or may not have been
-carried out, and only a fresh read can tell. All others are answers.
+carried out, and only a fresh read can tell. A slurmctld that dies in the middle of a call shows as what the socket says
+of it. Most others are answers; those that may not be one (`final`) concern one order and keep no other from being given.
 """
 
 # ruff: noqa: N818 - `except Unreachable` reads as what happened; a suffix would say "error" twice
 
+import errno as sockets
 from typing import Final
 
 NO_CHANGE: Final = 1900
 """SLURM_NO_CHANGE_IN_DATA: the answer to a conditional read, never seen outside."""
+ANSWERS: Final = 2000
+"""ESLURM_INVALID_PARTITION_NAME, the first number that slurmctld says of a request. Below are those of libslurm itself."""
 
 
 class SlurmError(Exception):
@@ -21,6 +25,14 @@ class SlurmError(Exception):
         self.name: Final = name
         self.text: Final = text
         self.asked: Final = asked
+
+    @property
+    def final(self) -> bool:
+        """Whether slurmctld itself refused this order, and would again.
+
+        SLURM_ERROR (-1) and an unexpected message (1000) are no word about it.
+        """
+        return self.errno >= ANSWERS and not isinstance(self, Unreachable | Unauthenticated)
 
 
 class Unreachable(SlurmError):
@@ -75,6 +87,17 @@ class NotBatch(SlurmError):
     """Only a job with a script can do that."""
 
 
+_SOCKETS: Final = (
+    sockets.EPIPE,
+    sockets.ENETUNREACH,
+    sockets.ECONNABORTED,
+    sockets.ECONNRESET,
+    sockets.ETIMEDOUT,
+    sockets.ECONNREFUSED,
+    sockets.EHOSTUNREACH,
+)
+"""libslurm gives the error of a socket as it is if a poll finds it."""
+
 _KINDS: Final[dict[int, type[SlurmError]]] = {
     **dict.fromkeys((1001, 1002, 1003, 1004, *range(1800, 1806)), Unreachable),
     **dict.fromkeys((1007, 6000, 6001), Unauthenticated),
@@ -89,7 +112,8 @@ _KINDS: Final[dict[int, type[SlurmError]]] = {
     2028: InvalidState,
     2029: InvalidFeature,
     2039: NotBatch,
-    5004: Unreachable,
+    # Half an answer, none in time, and a connection that was closed before one came.
+    **dict.fromkeys((5003, 5004, 5005, *_SOCKETS), Unreachable),
 }
 
 

@@ -12,7 +12,8 @@ would take as many calls; they are compared by one read of the table, told in on
 So are nodes whose reason C cannot compare (`is_altered`).
 
 If Slurm falls silent after the order was sent, what was seen until then is kept (`Attempt`), and judged by a read that
-is made when Slurm answers again.
+is made when Slurm answers again. So it is if Slurm refuses one in whose moment somebody else was seen: it writes the
+reason before it looks whether there is a way to the state.
 
 What was refused: to turn DRAIN into FAIL first, which keeps the text, and to look then. The step that brings the node
 back into service is the same in the end, and has the same gap before it.
@@ -27,7 +28,7 @@ from msgspec.structs import replace
 
 from sunk.model import drains
 from sunk.slurm import bounds
-from sunk.slurm.errors import UnknownName, Unreachable
+from sunk.slurm.errors import Denied, SlurmError, UnknownName, Unreachable
 from sunk.slurm.library import Library
 from sunk.slurm.records import Node
 from sunk.slurm.states import NodeBase, NodeFlag
@@ -140,9 +141,21 @@ async def one_by_one(library: Library, rows: Collection[Node], change: Change) -
         changed=tuple(one.row.name for one in well if one.seen is not None and not one.seen.sent),
         unknown=tuple(one.row.name for one, trouble in wrong if isinstance(trouble, UnknownName)),
         covered={name: one for name, one in lost.items() if one is not None},
-        unfinished=tuple(one for one, trouble in wrong if one.began and isinstance(trouble, Unreachable)),
+        unfinished=tuple(one for one, trouble in wrong if _may_have_taken(one, trouble)),
         trouble=next((one for one in others if isinstance(one, Exception)), None),
     )
+
+
+def _may_have_taken(attempt: Attempt, trouble: BaseException) -> bool:
+    """Whether an order that went wrong may have overwritten or lifted something nonetheless."""
+    if isinstance(trouble, UnknownName | Denied):
+        return False  # Slurm says these before it changes anything
+    if isinstance(trouble, Unreachable):
+        return attempt.began  # its thread may not have come back
+    seen = attempt.seen
+    if seen is not None and isinstance(trouble, SlurmError) and trouble.final:
+        return bool(seen.between)  # nothing was lifted, but a text may be overwritten
+    return seen is not None and seen.sent
 
 
 async def _change(library: Library, attempt: Attempt) -> None:

@@ -63,7 +63,7 @@ class Watched(Struct, frozen=True):
     """What was seen of a node around its change: as it was, what others put on meanwhile, and as it is now.
 
     If it was another one nothing was sent, and there is only what it was. With a trouble something was sent, and what it
-    is now is missing.
+    is now is missing; the trouble may be that of the read after it.
     """
 
     rows: tuple[Node, ...]

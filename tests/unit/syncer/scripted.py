@@ -24,7 +24,7 @@ from sunk.model import hostlist
 from sunk.model.nodeslice import MOST_ENTRIES, NodeSliceStatus
 from sunk.objects.clusters import SLURMCLUSTERS
 from sunk.objects.members import NODESETS, NODESLICES
-from sunk.slurm.errors import UnknownName
+from sunk.slurm.errors import SlurmError, UnknownName
 from sunk.slurm.library import Library
 from sunk.slurm.mirror import Mirror
 from sunk.slurm.orders import Orders
@@ -51,6 +51,8 @@ class Slurm(Server):
         self.refuses: Callable[[Change], Exception | None] = lambda _: None
         self.in_between: Callable[[Change], tuple[Node, ...]] = lambda _: ()
         """What others do between the last look and the order, as it is seen."""
+        self.breaks: Callable[[Change], SlurmError | None] = lambda _: None
+        """What comes instead of an answer to an order that was carried out."""
         self.falls_silent = False
         """Once, when the next order for a single node is carried out and not answered yet."""
 
@@ -74,6 +76,11 @@ class Slurm(Server):
     def update_nodes(self, change: Change) -> None:
         if (refusal := self.refuses(change)) is not None:
             raise refusal
+        self._carry_out(change)
+        if (broken := self.breaks(change)) is not None:
+            raise broken
+
+    def _carry_out(self, change: Change) -> None:
         self.told.append(change)
         for name in hostlist.expand(change.names):
             found = self.node(name)
@@ -93,7 +100,10 @@ class Slurm(Server):
         if flags != (expected.state & expected.flags, expected.reason, expected.reason_time):
             return Watched((before,))
         between = self.in_between(change)
-        self.update_nodes(change)
+        try:
+            self.update_nodes(change)
+        except SlurmError as trouble:
+            return Watched((before, *between), trouble=trouble)
         if self.falls_silent:
             self.falls_silent, self.away = False, gone()
             return Watched((before, *between), trouble=gone())

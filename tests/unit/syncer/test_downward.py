@@ -11,7 +11,7 @@ from tests.unit.syncer.scripted import Slurm, Stage, known, staged
 from tests.unit.syncer.stores import remove
 
 from sunk.model import hostlist
-from sunk.slurm.errors import Denied
+from sunk.slurm.errors import Denied, refusal
 from sunk.slurm.records import Node
 from sunk.slurm.states import NodeBase, NodeFlag
 from sunk.slurm.wire import Change
@@ -138,6 +138,23 @@ async def test_a_drain_that_slurm_refuses_to_take_back_holds_up_nobody() -> None
         stage.put(pod("n2", cordon="disk"))
         await asyncio.sleep(1)
         assert stage.slurm.is_drained("n2")
+
+
+def lifting(change: Change) -> tuple[Node, ...]:
+    """Somebody drains a node in the moment in which our drain of it is lifted."""
+    return (drained(change.names, reason="alice: fan"),) if change.state == NodeFlag.UNDRAIN.value else ()
+
+
+@pytest.mark.parametrize("number", [5005, 1000])
+async def test_what_an_undrain_took_before_the_connection_broke_is_put_back(number: int) -> None:
+    async with staged(["n1"]) as stage:
+        stage.put(pod("n1", cordon="disk"))
+        await asyncio.sleep(1)
+        broken, stage.slurm.in_between = refusal(number, asked="update node n1"), lifting
+        stage.slurm.breaks = lambda change: broken if change.state == NodeFlag.UNDRAIN.value else None
+        stage.put(pod("n1"))
+        await asyncio.sleep(30)
+        assert stage.slurm.drains()[1:] == [("n1", None), ("n1", "alice: fan")]
 
 
 async def test_a_text_that_an_undrain_has_left_tells_that_somebody_elses_drain_was_lifted() -> None:

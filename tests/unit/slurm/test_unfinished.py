@@ -1,0 +1,71 @@
+"""What orders have taken from others is not lost with the answer to them."""
+
+from typing import TypeVar, cast
+
+import pytest
+from tests.unit.syncer.both import drained, row
+from tests.unit.syncer.scripted import Slurm
+
+from sunk.slurm.errors import Denied, InvalidState, SlurmError, refusal
+from sunk.slurm.guarded import FEW
+from sunk.slurm.library import Library
+from sunk.slurm.orders import Orders
+from sunk.slurm.records import Node, Table
+
+pytestmark = pytest.mark.looptime
+
+T = TypeVar("T")
+OURS, BOBS, IDLE = drained(reason="k8s: cordon"), drained(reason="bob: fan", reason_time=5), row()
+MANY = [f"n{number}" for number in range(FEW + 1)]
+NO_ANSWERS = [refusal(number, asked="update node n1") for number in (-1, 104, 1000, 1007, 1800, 5003, 5005)]
+
+
+class Scripted(Slurm):
+    """A slurmctld of which some reads of the table are known beforehand; after these it is read as it is."""
+
+    def __init__(self, *rows: Node) -> None:
+        super().__init__(*rows)
+        self.script: list[tuple[Node, ...] | SlurmError] = []
+
+    async def all_nodes(self) -> Table[Node]:
+        found = await super().all_nodes()
+        if not self.script:
+            return found
+        read = self.script.pop(0)
+        if isinstance(read, SlurmError):
+            raise read
+        return Table(rows=read, updated=self.clock)
+
+
+def orders(slurm: Slurm) -> Orders:
+    return Orders(cast("Library", slurm))
+
+
+@pytest.mark.parametrize("broken", NO_ANSWERS)
+async def test_what_was_seen_before_the_connection_broke_is_put_back(broken: SlurmError) -> None:
+    slurm = Slurm(OURS)
+    slurm.in_between, slurm.breaks = lambda _: (BOBS,), lambda _: broken
+    ordering = orders(slurm)
+    outcome = await ordering.undrain(["n1"], seen={"n1": OURS})
+    assert outcome.trouble is broken
+    assert ordering.unfinished == {"n1"}
+    assert (await ordering.judge_unfinished())["n1"].row == BOBS
+    assert not ordering.unfinished
+
+
+async def test_a_text_that_a_refused_order_has_overwritten_is_put_back() -> None:
+    """Slurm writes the reason before it looks whether there is a way to the state."""
+    slurm = Slurm(IDLE)
+    slurm.in_between = lambda _: (BOBS,)
+    slurm.breaks = lambda _: InvalidState(2028, asked="update node n1")
+    ordering = orders(slurm)
+    await ordering.drain(["n1"], reason="k8s: cordon", seen={"n1": IDLE})
+    assert (await ordering.judge_unfinished())["n1"].row == BOBS
+
+
+async def test_an_order_that_we_may_not_give_has_taken_nothing() -> None:
+    slurm = Slurm(OURS)
+    slurm.in_between, slurm.refuses = lambda _: (BOBS,), lambda _: Denied(2010, asked="update node n1")
+    ordering = orders(slurm)
+    await ordering.undrain(["n1"], seen={"n1": OURS})
+    assert not ordering.unfinished
