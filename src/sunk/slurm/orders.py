@@ -105,13 +105,16 @@ class Orders:
 
     async def judge_unfinished(self) -> dict[str, Covered]:
         """What has to be put back of orders that Slurm did not answer. Each is judged once, upon a read of now."""
+        # One that ends during the read may come about after slurmctld has answered it.
+        ended = [one for one in self._unfinished if one.ended]
         rows = await self._rows()
         found: dict[str, Covered] = {}
-        for one in [one for one in self._unfinished if one.ended]:
-            self._unfinished.remove(one)
+        for one in ended:
             now = rows.get(one.row.name)
             if now is not None and (lost := guarded.judged(one, now)) is not None:
                 found[one.row.name] = lost
+        judged = {id(one) for one in ended}
+        self._unfinished = deque((one for one in self._unfinished if id(one) not in judged), maxlen=MOST_UNFINISHED)
         return found
 
     async def set_reason(self, names: Collection[str], *, reason: str) -> Outcome:

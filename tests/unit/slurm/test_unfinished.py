@@ -1,16 +1,19 @@
 """What orders have taken from others is not lost with the answer to them."""
 
+import threading
+from collections.abc import Callable
 from typing import TypeVar, cast
 
 import pytest
 from tests.unit.syncer.both import drained, row
 from tests.unit.syncer.scripted import Slurm
 
-from sunk.slurm.errors import Denied, InvalidState, SlurmError, refusal
+from sunk.slurm.errors import Denied, InvalidState, SlurmError, Unreachable, refusal
 from sunk.slurm.guarded import FEW
 from sunk.slurm.library import Library
 from sunk.slurm.orders import Orders
 from sunk.slurm.records import Node, Table
+from sunk.slurm.wire import Change, Expected, Watched
 
 pytestmark = pytest.mark.looptime
 
@@ -69,3 +72,40 @@ async def test_an_order_that_we_may_not_give_has_taken_nothing() -> None:
     ordering = orders(slurm)
     await ordering.undrain(["n1"], seen={"n1": OURS})
     assert not ordering.unfinished
+
+
+class Late(Slurm):
+    """An order is given up while its thread waits, and comes about in the middle of the next read."""
+
+    def __init__(self, *rows: Node) -> None:
+        super().__init__(*rows)
+        self._go, self._began = threading.Event(), threading.Event()
+        self._thread: threading.Thread | None = None
+
+    async def call(self, blocking: Callable[[], T], *, asked: str) -> T:
+        self._thread = threading.Thread(target=blocking)
+        self._thread.start()
+        self._began.wait(10)
+        raise Unreachable(1800, asked=asked)
+
+    def update_if(self, _change: Change, _expected: Expected) -> Watched:
+        self._began.set()
+        self._go.wait(10)
+        return Watched((OURS, BOBS, IDLE))
+
+    async def all_nodes(self) -> Table[Node]:
+        found = await super().all_nodes()
+        if self._thread is not None:
+            self._go.set()
+            self._thread.join()
+            self._thread = None
+            self.put(IDLE)
+        return found
+
+
+async def test_an_order_that_comes_about_during_a_read_is_not_judged_by_it() -> None:
+    ordering = orders(Late(BOBS))
+    await ordering.undrain(["n1"], seen={"n1": OURS})
+    assert await ordering.judge_unfinished() == {}
+    assert ordering.unfinished == {"n1"}
+    assert (await ordering.judge_unfinished())["n1"].row == BOBS
