@@ -20,7 +20,7 @@ back into service is the same in the end, and has the same gap before it.
 """
 
 import asyncio
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from msgspec import Struct
@@ -71,8 +71,8 @@ class Told(Struct, frozen=True):
     unknown: tuple[str, ...]
     covered: dict[str, Covered]
     unfinished: tuple[Attempt, ...] = ()
-    trouble: Exception | None = None
-    """What kept some of them from it; the others are done."""
+    troubles: Mapping[str, Exception] = {}
+    """What kept some of them from it, by name; the others are done."""
 
 
 def same(seen: Node, now: Node) -> bool:
@@ -133,8 +133,8 @@ async def one_by_one(library: Library, rows: Collection[Node], change: Change) -
     sent = [(one.row.name, one, one.seen.rows[-1]) for one in well if one.seen is not None and one.seen.sent]
     lost = {name: judged(one, after) for name, one, after in sent}
     wrong = [(one, trouble) for one, trouble in zip(attempts, troubles, strict=True) if trouble is not None]
-    others = [trouble for _, trouble in wrong if not isinstance(trouble, UnknownName)]
-    if fatal := next((one for one in others if not isinstance(one, Exception)), None):
+    others = {one.row.name: trouble for one, trouble in wrong if not isinstance(trouble, UnknownName)}
+    if fatal := next((one for one in others.values() if not isinstance(one, Exception)), None):
         raise fatal
     return Told(
         done=tuple(name for name, _, _ in sent),
@@ -142,7 +142,7 @@ async def one_by_one(library: Library, rows: Collection[Node], change: Change) -
         unknown=tuple(one.row.name for one, trouble in wrong if isinstance(trouble, UnknownName)),
         covered={name: one for name, one in lost.items() if one is not None},
         unfinished=tuple(one for one, trouble in wrong if _may_have_taken(one, trouble)),
-        trouble=next((one for one in others if isinstance(one, Exception)), None),
+        troubles={name: one for name, one in others.items() if isinstance(one, Exception)},
     )
 
 

@@ -49,8 +49,13 @@ class Outcome(Struct, frozen=True):
     """Not told: they are no longer as they were seen."""
     covered: Mapping[str, Covered] = {}
     """What somebody else had put on at the same moment, and the order has overwritten or lifted."""
-    trouble: Exception | None = None
-    """What kept the order from some nodes, to be raised once what it has covered is put back."""
+    troubles: Mapping[str, Exception] = {}
+    """What kept the order from some nodes, by name."""
+
+    @property
+    def trouble(self) -> Exception | None:
+        """One of these, to be raised once what the order has covered is put back. That nobody answers comes first."""
+        return min(self.troubles.values(), key=lambda one: not isinstance(one, Unreachable), default=None)
 
 
 class Orders:
@@ -87,8 +92,8 @@ class Orders:
         """Put on again what an order of ours has overwritten, unless somebody has said something else since."""
         outcomes = [await self._put_back(name, one) for name, one in covered.items()]
         done, changed, unknown = ([getattr(one, kind) for one in outcomes] for kind in ("done", "changed", "unknown"))
-        trouble = next((one.trouble for one in outcomes if one.trouble is not None), None)
-        return Outcome(done=_sorted(*done), changed=_sorted(*changed), unknown=_sorted(*unknown), trouble=trouble)
+        troubles = {name: trouble for one in outcomes for name, trouble in one.troubles.items()}
+        return Outcome(done=_sorted(*done), changed=_sorted(*changed), unknown=_sorted(*unknown), troubles=troubles)
 
     async def _put_back(self, name: str, one: Covered) -> Outcome:
         flag = NodeFlag.FAIL if one.row.state.failing else NodeFlag.DRAIN
@@ -96,7 +101,7 @@ class Orders:
         try:
             return await self._guarded([name], change, seen={name: one.now})
         except SlurmError as trouble:  # keeps no other from theirs
-            return Outcome(trouble=trouble)
+            return Outcome(troubles={name: trouble})
 
     @property
     def unfinished(self) -> frozenset[str]:
@@ -228,7 +233,7 @@ class Orders:
             told = await guarded.one_by_one(self._library, rows, change)
             self._unfinished.extend(told.unfinished)
             some = Outcome(done=told.done, unknown=told.unknown, changed=told.changed, covered=told.covered)
-            return replace(some, trouble=told.trouble)
+            return replace(some, troubles=told.troubles)
         before = await self._rows()
         ready = [row for row in rows if row.name in before and guarded.same(row, before[row.name])]
         sent, between = await asyncio.gather(self._update([row.name for row in ready], change), self._rows())

@@ -158,15 +158,19 @@ class Downward:
         failed: dict[str, Exception] = {}
         try:
             self._tell_of_waves()
-            for name in await self._teller.settle():
+            settled = await self._teller.settle()
+            failed |= settled.failed
+            for name in settled.unknown:
                 self._queue.add_after(name, delay=_UNSETTLED)
-            groups = await self._look(found)
+            # Another order for a node would pass for somebody's word, and what is owed to that node be dropped.
+            free = [name for name in found if name not in failed]
+            groups = await self._look(free)
             if groups.asked:  # a person is answered by what is so now, and may wait for a read
                 await self._ground.mirror.read_after()
-                groups = await self._look(found)
-            failed = await self._tell(groups) if groups else {}
+                groups = await self._look(free)
+            failed |= await self._tell(groups) if groups else {}
         except Exception as trouble:  # noqa: BLE001 - whatever it is, the next change must still be looked at
-            failed = dict.fromkeys(found, trouble)
+            failed |= dict.fromkeys(found, trouble)
         for name in found:
             if name not in failed:
                 self._queue.forget(name)

@@ -2,7 +2,8 @@
 
 An order about a drain holds for nodes that are as they were when it was decided; the others are given back, to be looked
 at again. If somebody else drained a node in the very moment of an order, and the order has overwritten or lifted that,
-it is put on again with its text, and an event says so. If Slurm falls silent before that, it is done when Slurm answers.
+it is put on again with its text, and an event says so. If Slurm falls silent before that, it is done when Slurm answers;
+only what slurmctld itself refuses is given up.
 """
 
 import asyncio
@@ -22,6 +23,7 @@ from sunk.slurm.belief import Stale
 from sunk.slurm.errors import SlurmError, Unreachable
 from sunk.slurm.guarded import Covered
 from sunk.slurm.orders import Outcome
+from sunk.slurm.records import Node
 from sunk.syncer.deeds import Groups
 from sunk.syncer.ground import Ground
 
@@ -63,6 +65,13 @@ class Result(Struct, frozen=True):
     changed: frozenset[str]
 
 
+class Settled(Struct, frozen=True):
+    """Of which nodes it is not known yet what an order has taken from others, and what could not be put back."""
+
+    unknown: frozenset[str]
+    failed: Mapping[str, Exception]
+
+
 class Teller:
     def __init__(self, ground: Ground, *, want_reconfigure: Callable[[frozenset[str]], None]) -> None:
         self._ground = ground
@@ -72,14 +81,17 @@ class Teller:
         """Drains of others that wait to be put back until Slurm answers."""
         self.counts: Final = Counts()
 
-    async def settle(self) -> frozenset[str]:
-        """Put back what orders have taken from others while Slurm fell silent. Give nodes of which it is not known yet."""
+    async def settle(self) -> Settled:
+        """Put back what orders have taken from others while Slurm fell silent. Raises Unreachable if it still is."""
         orders = self._ground.orders
+        failed: Mapping[str, Exception] = {}
         if (orders.unfinished or self._owed) and self._ground.may_write():
             owed = self._owed | await orders.judge_unfinished()
-            if owed:
-                await self._put_back(owed, by="order without an answer")
-        return orders.unfinished
+            outcome = await self._put_back(owed, by="order without an answer")
+            if isinstance(outcome.trouble, Unreachable):
+                raise outcome.trouble
+            failed = outcome.troubles
+        return Settled(unknown=orders.unfinished, failed=failed)
 
     async def tell(self, groups: Groups) -> Result:
         """Tell all, and give the nodes of which that did not succeed. What is refused to some keeps no other from his.
@@ -128,34 +140,29 @@ class Teller:
         log.info("%s: %s%s", call.words, hostlist.shown(outcome.done) or "nobody", _left_out(outcome))
         if call.kind == "featured" and outcome.done:
             self._want_reconfigure(changed)  # partitions that are made of features follow only then
-        if outcome.covered:
-            await self._put_back(outcome.covered, by=call.words)
-        if outcome.trouble is not None:
-            raise outcome.trouble
+        put_back = await self._put_back(outcome.covered, by=call.words)
+        if (trouble := put_back.trouble or outcome.trouble) is not None:
+            raise trouble
         return outcome
 
-    async def _put_back(self, covered: Mapping[str, Covered], *, by: str) -> None:
+    async def _put_back(self, covered: Mapping[str, Covered], *, by: str) -> Outcome:
         """Put on again what somebody else had said in the very moment of an order."""
         self._owed |= covered
         outcome = await self._ground.orders.put_back(covered)
-        again = isinstance(outcome.trouble, Unreachable)  # what is refused is refused again
-        for name in {*outcome.done, *outcome.changed, *outcome.unknown} if again else covered:
+        for name in covered.keys() - _to_repeat(outcome):
             self._owed.pop(name, None)
         self.counts.restored += len(outcome.done)
         for name in outcome.done:
-            lost = covered[name].row
-            word = "FAIL" if lost.state.failing else "drained"
-            log.warning(
-                '%s: %s by uid %s, lost to our "%s": put back: %s', name, word, lost.reason_uid, by, lost.reason
-            )
-            if (pod := self._ground.pod(name)) is not None:
-                note = (
-                    'somebody (uid {uid}) set {name} to {word}, "{text}", at the moment of an order of ours: put back'
-                )
-                said = {"uid": lost.reason_uid, "name": name, "word": word, "text": lost.reason}
-                self._ground.recorder.warn(about(pod, kind="Pod"), "DrainPutBack", note, action="Drain", **said)
-        if outcome.trouble is not None:
-            raise outcome.trouble
+            self._say_put_back(name, covered[name].row, by=by)
+        return outcome
+
+    def _say_put_back(self, name: str, lost: Node, *, by: str) -> None:
+        word = "FAIL" if lost.state.failing else "drained"
+        log.warning('%s: %s by uid %s, lost to our "%s": put back: %s', name, word, lost.reason_uid, by, lost.reason)
+        if (pod := self._ground.pod(name)) is not None:
+            note = 'somebody (uid {uid}) set {name} to {word}, "{text}", at the moment of an order of ours: put back'
+            said = {"uid": lost.reason_uid, "name": name, "word": word, "text": lost.reason}
+            self._ground.recorder.warn(about(pod, kind="Pod"), "DrainPutBack", note, action="Drain", **said)
 
     def _changed(self, call: Call) -> frozenset[str]:
         """The features that some of these nodes get or lose."""
@@ -188,6 +195,11 @@ class Teller:
             return trouble
         self.counts.answered += 1
         return None
+
+
+def _to_repeat(outcome: Outcome) -> set[str]:
+    """Nodes that the order did not reach, as far as is known. What slurmctld refuses it would refuse again."""
+    return {name for name, one in outcome.troubles.items() if not (isinstance(one, SlurmError) and one.final)}
 
 
 def _left_out(outcome: Outcome) -> str:

@@ -5,11 +5,12 @@ from collections.abc import Callable
 from typing import TypeVar, cast
 
 import pytest
+from tests.unit.slurm.scripted import gone
 from tests.unit.syncer.both import drained, row
 from tests.unit.syncer.scripted import Slurm
 
 from sunk.slurm.errors import Denied, InvalidState, SlurmError, Unreachable, refusal
-from sunk.slurm.guarded import FEW
+from sunk.slurm.guarded import FEW, Covered
 from sunk.slurm.library import Library
 from sunk.slurm.orders import Orders
 from sunk.slurm.records import Node, Table
@@ -109,3 +110,14 @@ async def test_an_order_that_comes_about_during_a_read_is_not_judged_by_it() -> 
     assert await ordering.judge_unfinished() == {}
     assert ordering.unfinished == {"n1"}
     assert (await ordering.judge_unfinished())["n1"].row == BOBS
+
+
+async def test_troubles_of_putting_back_are_told_by_node() -> None:
+    slurm = Slurm(*(row(name) for name in ("n1", "n2", "n3")))
+    wrong = {"n1": Denied(2002, asked="update node n1"), "n2": gone()}
+    slurm.refuses = lambda change: wrong.get(change.names)
+    lost = {name: Covered(row=drained(name, reason="bob: fan"), now=row(name)) for name in ("n1", "n2", "n3")}
+    outcome = await orders(slurm).put_back(lost)
+    assert outcome.done == ("n3",)
+    assert outcome.troubles == wrong
+    assert outcome.trouble is wrong["n2"], "whoever hears of one only has to hear that nobody answers"

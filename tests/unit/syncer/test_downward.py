@@ -157,6 +157,40 @@ async def test_what_an_undrain_took_before_the_connection_broke_is_put_back(numb
         assert stage.slurm.drains()[1:] == [("n1", None), ("n1", "alice: fan")]
 
 
+async def test_a_drain_of_a_silent_node_is_put_back_though_that_of_another_is_refused() -> None:
+    async with staged(["n1", "n2"]) as stage:
+        stage.put(pod("n1", cordon="disk"), pod("n2", cordon="disk"))
+        await asyncio.sleep(1)
+        stage.slurm.in_between = lifting
+        wrong = {"n1": Denied(2002, asked="update node n1"), "n2": gone()}
+        stage.slurm.refuses = lambda change: wrong.get(change.names) if change.reason == "alice: fan" else None
+        stage.put(pod("n1"), pod("n2"))
+        await asyncio.sleep(1)
+        del wrong["n2"]
+        await asyncio.sleep(40)
+        assert stage.slurm.is_drained("n2")
+        assert not stage.slurm.is_drained("n1")
+
+
+async def test_a_drain_that_is_not_put_back_for_no_known_reason_stays_owed_and_holds_up_nobody() -> None:
+    async with staged(["n1", "n2"]) as stage:
+        stage.put(pod("n1", cordon="disk"))
+        await asyncio.sleep(1)
+        stage.slurm.in_between = lifting
+        odd = refusal(1000, asked="update node n1")
+        stage.slurm.refuses = lambda change: odd if change.reason == "alice: fan" else None
+        stage.put(pod("n1"))
+        await asyncio.sleep(20)
+        stage.put(pod("n2", cordon="disk"))
+        await asyncio.sleep(1)
+        assert stage.slurm.is_drained("n2")
+        assert "n1" in " ".join(stage.worker.report().stuck)
+        stage.slurm.refuses = lambda _: None
+        await asyncio.sleep(40)
+        assert stage.slurm.is_drained("n1")
+        assert not stage.worker.report().stuck
+
+
 async def test_a_text_that_an_undrain_has_left_tells_that_somebody_elses_drain_was_lifted() -> None:
     """Slurm 24.11 keeps it, so nothing is lost there even if no read saw it in time."""
     async with staged(["n1"]) as stage:
