@@ -20,7 +20,8 @@ back into service is the same in the end, and has the same gap before it.
 """
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 
 from msgspec import Struct
@@ -125,6 +126,18 @@ def judged(attempt: Attempt, now: Node) -> Covered | None:
     return covered(attempt.row, attempt.seen.between, now, change=attempt.change)
 
 
+@contextmanager
+def noted(attempts: Collection[Attempt]) -> Iterator[None]:
+    """On a thread: note that the call for these nodes has begun, and that it has ended."""
+    for one in attempts:
+        one.began, one.ended = True, False
+    try:
+        yield
+    finally:
+        for one in attempts:
+            one.ended = True
+
+
 async def one_by_one(library: Library, rows: Collection[Node], change: Change) -> Told:
     """Change each of these nodes if it is as it was seen. A trouble with one keeps nothing of the others back."""
     attempts = [Attempt(row=row, change=replace(change, names=row.name)) for row in rows]
@@ -163,11 +176,8 @@ async def _change(library: Library, attempt: Attempt) -> None:
     expected = Expected(state=row.state_bits, flags=FLAGS.value, reason=row.reason, reason_time=row.reason_time)
 
     def send() -> None:
-        attempt.began = True
-        try:
+        with noted([attempt]):
             attempt.seen = library.wire.update_if(attempt.change, expected)
-        finally:
-            attempt.ended = True
         if attempt.seen.trouble is not None:
             raise attempt.seen.trouble
 

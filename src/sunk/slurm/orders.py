@@ -15,7 +15,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -28,10 +28,12 @@ from sunk.slurm.library import Library
 from sunk.slurm.mirror import Mirror
 from sunk.slurm.records import Node
 from sunk.slurm.states import NodeBase, NodeFlag, NodeState
-from sunk.slurm.wire import Change
+from sunk.slurm.wire import Change, Watched
+
+T = TypeVar("T")
 
 ATTEMPTS: Final = 4
-MOST_UNFINISHED: Final = 256
+MOST_UNFINISHED: Final = 16_384
 """Orders without an answer that are remembered; of more than these the oldest are forgotten."""
 
 
@@ -206,7 +208,7 @@ class Orders:
         """Make Slurm read its configuration anew. Its daemons start themselves over; jobs go on."""
         await self._send(self._library.wire.reconfigure, asked="reconfigure")
 
-    async def _update(self, names: Collection[str], change: Change) -> Outcome:
+    async def _update(self, names: Collection[str], change: Change, *, attempts: Collection[Attempt] = ()) -> Outcome:
         bounds.check_change(change)
         wanted = sorted(set(names))
         unknown: list[str] = []
@@ -216,7 +218,7 @@ class Orders:
                 return Outcome(unknown=_sorted(unknown))
             order = replace(change, names=hostlist.compress(wanted))
             try:
-                await self._send(partial(self._library.wire.update_nodes, order), asked=f"update nodes {order.names}")
+                await self._send(partial(self._send_noted, order, attempts), asked=f"update nodes {order.names}")
             except UnknownName as error:
                 trouble = error
             else:
@@ -226,6 +228,10 @@ class Orders:
             wanted = [name for name in wanted if name in known]
         raise trouble or AssertionError("an order without an attempt")
 
+    def _send_noted(self, order: Change, attempts: Collection[Attempt]) -> None:
+        with guarded.noted(attempts):
+            self._library.wire.update_nodes(order)
+
     async def _guarded(self, names: Collection[str], change: Change, *, seen: Mapping[str, Node]) -> Outcome:
         bounds.check_change(change)
         rows = [seen[name] for name in sorted(set(names))]
@@ -234,16 +240,43 @@ class Orders:
             self._unfinished.extend(told.unfinished)
             some = Outcome(done=told.done, unknown=told.unknown, changed=told.changed, covered=told.covered)
             return replace(some, troubles=told.troubles)
+        return await self._guarded_at_once(rows, change)
+
+    async def _guarded_at_once(self, rows: Collection[Node], change: Change) -> Outcome:
         before = await self._rows()
         ready = [row for row in rows if row.name in before and guarded.same(row, before[row.name])]
-        sent, between = await asyncio.gather(self._update([row.name for row in ready], change), self._rows())
-        after = await self._rows()
+        sent, between, after = await self._watched(ready, change)
         done = [row for row in ready if row.name in sent.done and row.name in after]
         lost = {row.name: guarded.covered(row, [between.get(row.name)], after[row.name], change=change) for row in done}
         found = {name: one for name, one in lost.items() if one is not None}
         unknown = _sorted(sent.unknown, (row.name for row in rows if row.name not in before))
         changed = {row.name for row in rows} - {row.name for row in ready} - set(unknown)
         return Outcome(done=sent.done, unknown=unknown, changed=_sorted(changed), covered=found)
+
+    async def _watched(
+        self, ready: Collection[Node], change: Change
+    ) -> tuple[Outcome, dict[str, Node], dict[str, Node]]:
+        """Change nodes, and read them during it and after it. If one of these fails, what was seen is kept."""
+        attempts = [Attempt(row=row, change=replace(change, names=row.name)) for row in ready]
+        order = self._update([row.name for row in ready], change, attempts=attempts)
+        # Both to their end: what the read has seen must not go with the error of the order.
+        sent, between = await asyncio.gather(order, self._rows(), return_exceptions=True)
+        try:
+            return _or_raise(sent), _or_raise(between), await self._rows()
+        except SlurmError as trouble:
+            seen = {} if isinstance(between, BaseException) else between
+            self._keep(attempts, seen, trouble)
+            raise
+
+    def _keep(self, attempts: Iterable[Attempt], between: Mapping[str, Node], trouble: SlurmError) -> None:
+        """Remember orders that went wrong, to be judged by a later read.
+
+        What is refused for one of many nodes may have been done to the others, unless it is refused to us.
+        """
+        for one in attempts:
+            rows = (one.row, between[one.row.name]) if one.row.name in between else (one.row,)
+            one.seen = Watched(rows=rows, trouble=trouble)
+        self._unfinished.extend(one for one in attempts if one.began and not isinstance(trouble, Denied))
 
     async def _rows(self) -> dict[str, Node]:
         return {node.name: node for node in (await self._library.all_nodes()).rows}
@@ -258,6 +291,12 @@ class Orders:
 def can_undrain(state: NodeState) -> bool:
     """Whether taking the drain back would do just that, and not revive the node as well."""
     return state.out_of_service and state.registered and state.base is not NodeBase.DOWN and not state.rebooting
+
+
+def _or_raise(result: T | BaseException) -> T:
+    if isinstance(result, BaseException):
+        raise result
+    return result
 
 
 def _sorted(*names: Iterable[str]) -> tuple[str, ...]:

@@ -121,3 +121,44 @@ async def test_troubles_of_putting_back_are_told_by_node() -> None:
     assert outcome.done == ("n3",)
     assert outcome.troubles == wrong
     assert outcome.trouble is wrong["n2"], "whoever hears of one only has to hear that nobody answers"
+
+
+def many(reason: str, *, at: int = 0) -> tuple[Node, ...]:
+    return tuple(drained(name, reason=reason, reason_time=at) for name in MANY)
+
+
+BEFORE = many("k8s: cordon")
+BETWEEN = (drained("n0", reason="bob: fan", reason_time=5), *BEFORE[1:])
+
+
+@pytest.mark.parametrize("fails", ["order", "last read"])
+async def test_what_was_seen_of_many_is_kept_if_the_call_fails(fails: str) -> None:
+    slurm = Scripted(*BEFORE)
+    slurm.breaks = lambda _: gone() if fails == "order" else None
+    slurm.script = [BEFORE, BETWEEN, gone()]
+    ordering = orders(slurm)
+    with pytest.raises(Unreachable):
+        await ordering.undrain(MANY, seen={one.name: one for one in BEFORE})
+    slurm.script.clear()
+    assert ordering.unfinished == {*MANY}
+    lost = await ordering.judge_unfinished()
+    assert {name: one.row for name, one in lost.items()} == {"n0": BETWEEN[0]}
+
+
+async def test_a_text_left_on_one_of_many_is_known_though_the_read_during_the_order_failed() -> None:
+    slurm = Scripted(*BEFORE)
+    slurm.script = [BEFORE, gone()]
+    ordering = orders(slurm)
+    with pytest.raises(Unreachable):
+        await ordering.undrain(MANY, seen={one.name: one for one in BEFORE})
+    slurm.put(row("n0", reason="bob: fan", reason_time=5))
+    assert [*await ordering.judge_unfinished()] == ["n0"]
+
+
+async def test_of_many_to_whom_nothing_was_sent_nothing_is_kept() -> None:
+    slurm = Scripted(*BEFORE)
+    slurm.script = [gone()]
+    ordering = orders(slurm)
+    with pytest.raises(Unreachable):
+        await ordering.undrain(MANY, seen={one.name: one for one in BEFORE})
+    assert not ordering.unfinished
