@@ -93,7 +93,7 @@ class Passage(Struct, frozen=True):
 
     now: float
     gap: float = 0.0
-    """Since the read before."""
+    """Since the read before, up to when the tables were asked for that `clock` came with."""
     clock: int = 0
     restarted: bool = False
     """slurmctld was started in between, or told to read its configuration, which is the same to it."""

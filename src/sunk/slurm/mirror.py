@@ -76,8 +76,10 @@ class Mirror:
         """slurmctld was found started since the last read that succeeded."""
         self._min_job_age = 0
         self._clock = 0
+        self._attempt = 0.0
+        """When this read began, or began again because slurmctld was started in the middle: that one's clock counts."""
         self._last: float | None = None
-        """When the last read began that succeeded."""
+        """The same, of the last read that succeeded."""
         self._begun = self._whole = self._everything = float("-inf")
         self._failures = 0
         self._version = 0
@@ -250,7 +252,7 @@ class Mirror:
         if self._boot is None:
             await self._know_boot()
         for _ in range(MOST_RESTARTS):
-            known = self.reservations.all()
+            known, self._attempt = self.reservations.all(), _now()
             found = await reading.read(self._reader, self._updated, whole=whole, seldom=seldom, reservations=known)
             if found.clock is None:
                 return found
@@ -288,7 +290,7 @@ class Mirror:
         for rows, difference in differences:
             self._watches.look(rows, difference, passage)
             rows.replace(difference)
-        self._last, self._rebooted = begun, self._rebooted and not found.whole
+        self._last, self._rebooted = self._attempt, self._rebooted and not found.whole
         changed = any(difference.changes for _, difference in differences)
         self._version += 1
         self.state = Known(since=self.state.since if isinstance(self.state, Known) else begun, version=self._version)
@@ -314,7 +316,7 @@ class Mirror:
     def _passage(self, begun: float) -> Passage:
         return Passage(
             now=begun,
-            gap=0.0 if self._last is None else begun - self._last,
+            gap=0.0 if self._last is None else self._attempt - self._last,
             clock=self._clock,
             restarted=self._rebooted,
             boot=self._boot or 0,

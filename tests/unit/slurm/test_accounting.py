@@ -217,3 +217,26 @@ async def test_a_row_that_cannot_be_read_proves_nothing() -> None:
         await asyncio.sleep(5 * EVERY)
         assert slurmdbd.asked
         assert mirror.suspicious
+
+
+@pytest.mark.looptime
+async def test_a_read_that_had_to_begin_again_does_not_move_when_the_jobs_were_last_seen() -> None:
+    server = Server()
+    server.put(*(job(number) for number in range(1, 11)))
+    mirror = Mirror(server)
+    async with mirror.running():
+        await mirror.read_after()
+        await asyncio.sleep(30)
+        await mirror.read_after(whole=True)
+        seen = mirror.clock
+        server.delay = 2.0
+
+        def restart() -> None:
+            server.drop(*range(1, 11))
+            server.restart()
+
+        server.meanwhile = restart
+        await mirror.read_after()
+        assert mirror.clock > seen + 10, "the second attempt is much later than the read's begin"
+        assert len(mirror.missing_jobs) == 10
+        assert all(seen - 4 <= each.until <= seen + 5 for each in mirror.missing_jobs.values())
