@@ -154,11 +154,11 @@ class Library:
         """What slurmctld runs with, which may be another thing than what lies in its file."""
         return await self.call(self.wire.configuration, asked="read the configuration")
 
-    async def accounted(self, cluster: str, jobs: Collection[int]) -> Table[Accounted]:
+    async def accounted(self, cluster: str, jobs: Collection[int], *, since: int = 0) -> Table[Accounted]:
         """Ask slurmdbd for these jobs, one question at a time, on a thread that no call to slurmctld ever waits for.
 
-        slurmdbd may take a quarter of an hour. Who gives up earlier is told Unreachable until the thread is free again,
-        and the process may end over it.
+        Rows that ended before `since` are left out. slurmdbd may take a quarter of an hour. Who gives up earlier is
+        told Unreachable until the thread is free again, and the process may end over it.
         """
         if self._asks_accounting:
             raise Unreachable(NO_ANSWER, asked="ask accounting", text="slurmdbd has not answered the last question yet")
@@ -166,12 +166,16 @@ class Library:
 
         def ask() -> Table[Accounted]:
             try:
-                return self.wire.accounted(cluster, tuple(jobs))
+                return self.wire.accounted(cluster, tuple(jobs), since)
             finally:
                 self._asks_accounting = False  # before the answer is told, so that the next question can follow it
 
         self._asks_accounting = True
-        threading.Thread(target=_answered, args=(ask, answer), name="slurmdbd", daemon=True).start()
+        try:
+            threading.Thread(target=_answered, args=(ask, answer), name="slurmdbd", daemon=True).start()
+        except BaseException:
+            self._asks_accounting = False
+            raise
         return await answer
 
     async def ping(self) -> bool:

@@ -146,12 +146,12 @@ class Wire:
         assert found is not None  # noqa: S101 - nor is this
         return found
 
-    def accounted(self, cluster: str, jobs: Collection[int]) -> Table[Accounted]:
-        """Ask slurmdbd for all it has of these jobs. Takes as long as slurmdbd does, which may be many minutes."""
+    def accounted(self, cluster: str, jobs: Collection[int], since: int) -> Table[Accounted]:
+        """Ask slurmdbd for these jobs, without rows that ended before `since`. May take many minutes."""
         name, numbers = self._text(cluster), self._text(",".join(map(str, jobs)))
         asked = f"ask accounting for {len(jobs)} jobs"
         found: Table[Accounted] | None = self._decoded(
-            lambda buffer: self._lib.sunk_accounted(name, numbers, buffer), self._accounted, asked=asked
+            lambda buffer: self._lib.sunk_accounted(name, numbers, since, buffer), self._accounted, asked=asked
         )
         assert found is not None  # noqa: S101 - nor is this
         return found

@@ -11,15 +11,19 @@ from msgspec.structs import replace
 from tests.unit.slurm.blank import blank
 from tests.unit.slurm.scripted import Server, gone, job
 
-from sunk.slurm.accounting import EVERY, LONGEST, MOST, SLURMDBD, Inquiry, proves_end
+from sunk.slurm.accounting import EVERY, LARGEST, LONGEST, MOST, ROWS, SLURMDBD, Inquiry, expected_rows, proves_end
 from sunk.slurm.belief import Lost
+from sunk.slurm.errors import SlurmError
 from sunk.slurm.mirror import Mirror
+from sunk.slurm.pace import Pace
 from sunk.slurm.records import Accounted, Configuration, Job, Table
 from sunk.slurm.states import JobBase, JobFlag
 
 ALICE, BOB = 1001, 1002
 SUBMITTED, STARTED, READ, ENDED = 1000, 1010, 2000, 2500
 REQUEUED = 1 << 10
+SELDOM = Pace(quickest=5.0, slowest=5.0, seldom=5.0)
+"""Hours go by here, and what is read meanwhile is of no account."""
 PROOF = (JobBase.COMPLETED, JobBase.FAILED, JobBase.TIMEOUT, JobBase.OUT_OF_MEMORY, JobBase.DEADLINE)
 
 
@@ -86,6 +90,36 @@ def test_tasks_of_an_array_are_proven_each_for_itself() -> None:
     assert proves_end(lost(array_id=7, array_tasks="1-9"), [row(array_id=7), ended])
 
 
+def test_tasks_that_ended_before_the_array_was_last_seen_to_wait_say_nothing_about_it() -> None:
+    array = lost(array_id=7, array_tasks="5-9")
+    before = row(8, array_id=7, end_time=READ - 1)
+    assert proves_end(array, [row(array_id=7), before])
+    assert proves_end(array, [row(array_id=7), replace(before, state_bits=int(JobBase.NODE_FAIL))])
+    assert not proves_end(array, [row(array_id=7), replace(before, state_bits=int(JobBase.NODE_FAIL), end_time=READ)])
+
+
+@pytest.mark.parametrize("leader", [7, 6])
+def test_a_part_of_a_heterogeneous_job_that_failed_may_still_run(leader: int) -> None:
+    part = lost(het_id=leader)
+    assert not proves_end(part, [row(state=JobBase.FAILED)]), "so closes slurmctld what lost its other parts"
+    assert proves_end(part, [row(state=JobBase.COMPLETED)])
+    assert proves_end(part, [row(state=JobBase.CANCELLED, ended_by=ALICE)])
+
+
+@pytest.mark.parametrize(
+    ("waiting", "rows"),
+    [("1-1000", 1001), ("1-1000%10", 1001), ("0-2000:2", 1002), ("0-999,2000-2999,5000", 2002), ("7", 250)],
+)
+def test_an_array_brings_as_many_rows_as_it_has_tasks(waiting: str, rows: int) -> None:
+    assert expected_rows(job(7, array_id=7, array_tasks=waiting)) == rows
+
+
+def test_what_is_no_array_brings_a_row_and_an_unknown_number_of_tasks_is_guessed() -> None:
+    assert expected_rows(job(7)) == expected_rows(job(8, array_id=7)) == 1
+    cut = ",".join(map(str, range(1, 100, 3)))[:60] + "..."
+    assert expected_rows(job(7, array_id=7)) == expected_rows(job(7, array_id=7, array_tasks=cut)) == 250
+
+
 rows = st.builds(
     row,
     st.sampled_from((7, 8)),
@@ -110,26 +144,38 @@ class Slurmdbd:
     def __init__(self, server: Server, *found: Accounted) -> None:
         self.found = found
         self.asked: list[tuple[float, list[int]]] = []
+        self.since: list[int] = []
         self.away: Exception | None = None
+        self.takes = 0.0
         self.kind = SLURMDBD
         self._server = server
 
     async def configuration(self) -> Configuration:
         return blank(Configuration, accounting=self.kind, cluster="c1", boot_time=self._server.boot)
 
-    async def accounted(self, cluster: str, jobs: Collection[int]) -> Table[Accounted]:
+    @property
+    def gaps(self) -> list[int]:
+        """Between two questions."""
+        times = [when for when, _ in self.asked]
+        return [round(later - sooner) for sooner, later in pairwise(times)]
+
+    async def accounted(self, cluster: str, jobs: Collection[int], *, since: int = 0) -> Table[Accounted]:
         assert cluster == "c1"
         self.asked.append((asyncio.get_running_loop().time(), sorted(jobs)))
+        self.since.append(since)
+        await asyncio.sleep(self.takes)
         if self.away is not None:
             raise self.away
         return Table(rows=self.found, updated=0)
 
 
 @asynccontextmanager
-async def after_a_loss(count: int, slurmdbd: Slurmdbd, server: Server) -> AsyncIterator[Mirror]:
+async def after_a_loss(count: int, slurmdbd: Slurmdbd, server: Server, *, arrays_of: str = "") -> AsyncIterator[Mirror]:
     """So many jobs are gone after slurmctld was started."""
-    server.put(*(job(number, user_id=ALICE, submit_time=SUBMITTED) for number in range(1, count + 1)))
-    mirror = Mirror(server)
+    for number in range(1, count + 1):
+        array = number if arrays_of else 0
+        server.put(job(number, user_id=ALICE, submit_time=SUBMITTED, array_id=array, array_tasks=arrays_of))
+    mirror = Mirror(server, pace=SELDOM)
     async with mirror.running(), asyncio.TaskGroup() as group:
         await mirror.read_after()
         await asyncio.sleep(100)
@@ -169,10 +215,8 @@ async def test_what_brings_nothing_is_asked_less_and_less_often(away: Exception 
     async with after_a_loss(10, slurmdbd, server) as mirror:
         await asyncio.sleep(2000)
         assert mirror.suspicious
-        times = [when for when, _ in slurmdbd.asked]
-        gaps = [round(later - sooner) for sooner, later in pairwise(times)]
-        assert gaps[:5] == [2 * EVERY, 4 * EVERY, 8 * EVERY, 16 * EVERY, LONGEST]
-        assert {*gaps[5:]} == {LONGEST}
+        assert slurmdbd.gaps[:5] == [2 * EVERY, 4 * EVERY, 8 * EVERY, 16 * EVERY, LONGEST]
+        assert {*slurmdbd.gaps[5:]} == {LONGEST}
         server.put(*(job(number, user_id=ALICE) for number in range(20, 30)))
         await mirror.read_after()
         await asyncio.sleep(60)
@@ -194,6 +238,72 @@ async def test_many_jobs_are_asked_for_some_at_a_time_and_all_in_turn() -> None:
 
 
 @pytest.mark.looptime
+async def test_many_jobs_too_are_asked_for_less_and_less_often_round_by_round() -> None:
+    server = Server()
+    slurmdbd = Slurmdbd(server)
+    async with after_a_loss(MOST + 10, slurmdbd, server) as mirror:
+        await asyncio.sleep(1900)
+        assert mirror.suspicious
+        assert slurmdbd.gaps[:7] == [EVERY, 2 * EVERY, 2 * EVERY, 4 * EVERY, 4 * EVERY, 8 * EVERY, 8 * EVERY]
+        assert {*slurmdbd.gaps[9:]} == {LONGEST}
+        before = len(slurmdbd.gaps)
+        slurmdbd.found = tuple(row(number, end_time=10_000) for number in range(MOST + 1, MOST + 5))
+        await asyncio.sleep(2 * LONGEST + EVERY)
+        assert len(mirror.missing_jobs) == MOST + 6
+        assert EVERY in slurmdbd.gaps[before:], "it brings something"
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize("takes", [45, 900])
+async def test_an_answer_that_takes_long_is_waited_for_and_heard(takes: float) -> None:
+    server = Server()
+    slurmdbd = Slurmdbd(server, *ends(2 * MOST))
+    slurmdbd.takes = takes
+    async with after_a_loss(2 * MOST, slurmdbd, server) as mirror:
+        await asyncio.sleep(takes + 3 * EVERY)
+        assert len(mirror.missing_jobs) == MOST
+        await asyncio.sleep(takes + 3 * EVERY)
+        assert not mirror.suspicious
+        assert [asked[0] for _, asked in slurmdbd.asked] == [1, MOST + 1], "one question at a time"
+
+
+@pytest.mark.looptime
+async def test_those_that_nobody_answered_for_are_the_next_to_be_asked_for() -> None:
+    server = Server()
+    slurmdbd = Slurmdbd(server)
+    slurmdbd.away = gone()
+    async with after_a_loss(MOST + 10, slurmdbd, server):
+        await asyncio.sleep(4 * EVERY)
+        slurmdbd.away = SlurmError(7000, asked="ask accounting")
+        await asyncio.sleep(20 * EVERY)
+        assert [asked[0] for _, asked in slurmdbd.asked][:4] == [1, 1, 1, MOST + 1], "a refusal is an answer"
+
+
+@pytest.mark.looptime
+async def test_arrays_are_asked_for_a_few_at_a_time_and_one_that_is_too_large_never() -> None:
+    server = Server()
+    slurmdbd = Slurmdbd(server)
+    async with after_a_loss(12, slurmdbd, server, arrays_of="1-1000"):
+        await asyncio.sleep(4 * EVERY)
+        assert [asked for _, asked in slurmdbd.asked] == [[1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12]]
+    for size, asked in ((ROWS, 1), (LARGEST, 0)):
+        slurmdbd = Slurmdbd(server := Server())
+        async with after_a_loss(3, slurmdbd, server, arrays_of=f"1-{size}"):
+            await asyncio.sleep(1.5 * EVERY)
+            assert [len(numbers) for _, numbers in slurmdbd.asked] == [1] * asked
+
+
+@pytest.mark.looptime
+async def test_only_what_ended_since_the_jobs_were_last_seen_is_asked_for() -> None:
+    server = Server()
+    slurmdbd = Slurmdbd(server)
+    async with after_a_loss(10, slurmdbd, server) as mirror:
+        await asyncio.sleep(2 * EVERY)
+        until = min(each.until for each in mirror.missing_jobs.values())
+        assert until - 2 <= slurmdbd.since[0] < until
+
+
+@pytest.mark.looptime
 async def test_without_slurmdbd_nothing_is_asked() -> None:
     server = Server()
     slurmdbd = Slurmdbd(server, *ends(10))
@@ -209,8 +319,8 @@ async def test_a_row_that_cannot_be_read_proves_nothing() -> None:
     server = Server()
 
     class Newer(Slurmdbd):
-        async def accounted(self, cluster: str, jobs: Collection[int]) -> Table[Accounted]:
-            return replace(await super().accounted(cluster, jobs), unreadable=("3: what is this",))
+        async def accounted(self, cluster: str, jobs: Collection[int], *, since: int = 0) -> Table[Accounted]:
+            return replace(await super().accounted(cluster, jobs, since=since), unreadable=("3: what is this",))
 
     slurmdbd = Newer(server, *ends(10))
     async with after_a_loss(10, slurmdbd, server) as mirror:

@@ -12,6 +12,7 @@ from sunk.model.refusal import Refusal
 from sunk.slurm import loading
 from sunk.slurm.errors import Unreachable
 from sunk.slurm.library import Library
+from sunk.slurm.records import Accounted, Table
 from sunk.slurm.wire import Wire
 
 
@@ -139,3 +140,21 @@ def test_an_answer_that_comes_when_the_loop_is_gone_is_nobodys_and_the_thread_go
         asyncio.run(leave())
     wire.go.set()
     assert asyncio.run(asked.boot_time()) == 7
+
+
+async def test_a_thread_that_cannot_be_started_does_not_keep_accounting_from_being_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Answers:
+        def accounted(self, _cluster: str, _jobs: tuple[int, ...], _since: int) -> Table[Accounted]:
+            return Table(rows=(), updated=7)
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    asked = library(Answers())
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError):
+            await asked.accounted("c1", [7])
+    assert (await asked.accounted("c1", [7])).updated == 7

@@ -2,7 +2,8 @@
  *
  * A connection for each question: they are rare, and one that is kept would have to be mended after every restart of
  * slurmdbd. Duplicates are wanted, because a number may have been given out again, and a requeue makes a further row.
- * slurmdbd also gives the tasks of an array whose number is asked for.
+ * slurmdbd also gives the tasks of an array whose number is asked for, as many as ever ran: so rows that ended before
+ * `since` are left out. slurmdbd shows no start before that time either, which moves none past an end that it gives.
  */
 
 static int sunk_ask_accounting(slurmdb_job_cond_t *wanted, sunk_buffer *b)
@@ -26,14 +27,15 @@ static int sunk_ask_accounting(slurmdb_job_cond_t *wanted, sunk_buffer *b)
 	return sunk_done(b);
 }
 
-/* `jobs` are numbers with commas between them. */
-static int sunk_accounted(char *cluster, char *jobs, sunk_buffer *b)
+/* `jobs` are numbers with commas between them; `since` is 0 for all rows. */
+static int sunk_accounted(char *cluster, char *jobs, int64_t since, sunk_buffer *b)
 {
 	slurmdb_job_cond_t wanted = {
 		.db_flags = SLURMDB_JOB_FLAG_NOTSET,
 		.flags = JOBCOND_FLAG_DUP | JOBCOND_FLAG_NO_STEP | JOBCOND_FLAG_NO_WHOLE_HETJOB,
 		.cluster_list = slurm_list_create(NULL),
 		.step_list = slurm_list_create(slurm_destroy_selected_step),
+		.usage_start = since,
 	};
 	slurm_list_append(wanted.cluster_list, cluster);
 	slurm_addto_step_list(wanted.step_list, jobs);

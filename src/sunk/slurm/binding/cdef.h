@@ -17,7 +17,7 @@ int sunk_statistics(sunk_buffer *);
 int sunk_boot_time(int64_t *);
 int sunk_configuration(sunk_buffer *);
 int sunk_ping(void);
-int sunk_accounted(char *cluster, char *jobs, sunk_buffer *);
+int sunk_accounted(char *cluster, char *jobs, int64_t since, sunk_buffer *);
 
 typedef struct { const char *names; uint32_t state;
 	const char *reason; const char *extra; const char *comment; const char *features; const char *gres;
