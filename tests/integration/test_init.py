@@ -98,7 +98,8 @@ def test_services_end_in_the_reverse_of_the_order_they_started_in(boxes: Boxes) 
     with boxes("/init", services=services) as made:
         wait_for(lambda: made.said().count("begins") == 2, what="both services")
         assert made.stop() == 0
-        assert made.said().splitlines() == ["a begins", "b begins", "b ends", "a ends"]
+        # They are started in their order too, but which of two shells speaks first is up to the kernel.
+        assert made.said().splitlines()[2:] == ["b ends", "a ends"]
 
 
 def test_a_service_that_ignores_the_signal_is_killed_in_time(boxes: Boxes) -> None:
