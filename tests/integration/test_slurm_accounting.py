@@ -47,7 +47,8 @@ def test_accounts_and_qos_are_enforced_and_slurmdbd_may_die(accounted: Slurm) ->
 @pytest.mark.full
 @pytest.mark.timeout(900)
 def test_all_else_is_as_without_accounting(accounted: Slurm) -> None:
-    results = pytest_inside(accounted, "tests/slurm", "--ignore=tests/slurm/accounting", timeout=800)
+    apart = (f"--ignore=tests/slurm/{name}" for name in ("accounting", "crowded"))
+    results = pytest_inside(accounted, "tests/slurm", *apart, timeout=800)
     assert {each.outcome for each in results} == {"passed"}
 
 

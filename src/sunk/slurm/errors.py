@@ -109,7 +109,7 @@ _KINDS: Final[dict[int, type[SlurmError]]] = {
     2020: Transition,
     2021: AlreadyDone,
     2024: Pending,
-    2028: InvalidState,
+    **dict.fromkeys((2028, 2180), InvalidState),  # as 24.11 and as 26.05 say it
     2029: InvalidFeature,
     2039: NotBatch,
     # Half an answer, none in time, and a connection that was closed before one came.
