@@ -30,7 +30,7 @@ Each test takes node names of its own. What else there is:
 - Faults: `kill_syncer()` (kill -9 and a new start), `syncer.kill()`, `syncer.start()`; `async with
   stage.without_slurmctld():`; `async with stage.operator(nodesets, …):` runs parts of the operator in this process,
   which see this namespace only.
-- `report()`, `events(reason)`, `syncer.log()`, `syncer_says(text)`; a test that fails shows the end of the syncer's log.
+- `report()`, `held(text)`, `not_held()`, `accounted(job, state)`, `events(reason)`, `syncer.log()`, `syncer_says(text)`; a test that fails shows the end of the syncer's log.
 
 The syncer has the account that the operator makes for it, and the API server the policies of the chart: a write that one of
 them refuses fails here. Nodes are real slurmd: about a second each. The fake kubelet runs in a process of its own; see its page for what
@@ -386,6 +386,22 @@ class Stage:
 
     async def report(self) -> Report | None:
         return report(await self.client.get(SLURMCLUSTERS, CLUSTER, namespace=self.namespace))
+
+    async def held(self, text: str) -> Report | None:
+        """Wait until the report says that all is held back, with this in its reason."""
+        return await self.eventually(self.report, lambda report: report is not None and text in report.held)
+
+    async def not_held(self, *, seconds: float = PATIENCE) -> None:
+        await self.eventually(self.report, lambda report: report is not None and not report.held, seconds=seconds)
+
+    async def accounted(self, job: int, state: str) -> None:
+        """Wait until `sacct` shows a job so."""
+        words = ("--noheader", "--parsable2", "--allusers", "--allocations", "--format=state", f"--jobs={job}")
+
+        async def shown() -> str:
+            return (await asyncio.to_thread(self.slurm.run, "sacct", *words)).strip()
+
+        await self.eventually(shown, lambda found: found == state, seconds=60)
 
     async def events(self, reason: str) -> list[Event]:
         found = await self.client.list(EVENTS, Scope(namespace=self.namespace))

@@ -18,9 +18,9 @@ async def lost(stage: Stage) -> str:
     """Have most nodes vanish at once; give the word that accepts it. One must stay, or Slurm does not own up to it."""
     await stage.scontrol("create", "nodename=x[1-4]", "cpus=1", "state=cloud")
     await stage.scontrol("update", "nodename=x[1-4]", 'extra={"k8s": {"pod": "x"}}')
-    await stage.eventually(stage.report, lambda report: report is not None and "4 Slurm nodes" in report.held)
+    await stage.held("4 Slurm nodes")
     await stage.scontrol("delete", "nodename=x[1-4]")
-    found = await stage.eventually(stage.report, lambda report: report is not None and "gone at once" in report.held)
+    found = await stage.held("gone at once")
     assert found is not None
     word = WORD.search(found.held)
     assert word is not None, found.held
@@ -60,17 +60,17 @@ async def test_only_the_word_for_what_was_lost_lets_deletions_go_on(stage: Stage
     await accept(stage, word)
     await stage.slurm_when("a1", lambda node: not node.known)
     await told(stage, "SuspicionAccepted", "believed from now on: 4 of 5 nodes are gone at once")
-    await stage.eventually(stage.report, lambda report: report is not None and not report.held)
+    await stage.not_held()
 
 
 async def test_what_is_lost_afterwards_wants_a_word_of_its_own(stage: Stage) -> None:
     await stage.join("b1")
     first = await lost(stage)
     await accept(stage, first)
-    await stage.eventually(stage.report, lambda report: report is not None and not report.held)
+    await stage.not_held()
     await lost(stage)
     await stage.kill_syncer()
-    await stage.eventually(stage.report, lambda report: report is not None and not report.held)
+    await stage.not_held()
     await accept(stage, first)
     await told(stage, "NothingAccepted", f'"{first}" accepts nothing; nothing is hard to believe now')
     await stage.leave("b1")

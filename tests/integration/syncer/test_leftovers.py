@@ -75,15 +75,15 @@ async def test_what_was_ours_and_is_nobody_s_goes_and_what_a_person_made_stays(s
 async def test_many_that_are_nobody_s_are_kept_and_that_is_said(stage: Stage) -> None:
     await stage.scontrol("create", "nodename=k[1-5]", "cpus=1", "state=cloud")
     await stage.scontrol("update", "nodename=k[1-5]", 'extra={"k8s": {"pod": "k"}}')
-    found = await stage.eventually(stage.report, lambda report: report is not None and "k1" in report.held)
+    found = await stage.held("k1")
     assert found is not None
     assert "5 Slurm nodes that were ours are in no NodeSlice" in found.held
     assert (await stage.seen("k1")).known
     await stage.scontrol("delete", "nodename=k1")  # one after the other: many at once would be hard to believe
-    await stage.eventually(stage.report, lambda report: report is not None and "4 Slurm nodes" in report.held)
+    await stage.held("4 Slurm nodes")
     await stage.scontrol("delete", "nodename=k2")
     await stage.slurm_when("k5", lambda node: not node.known)
-    await stage.eventually(stage.report, lambda report: report is not None and not report.held)
+    await stage.not_held()
 
 
 async def test_slices_that_are_gone_for_a_while_delete_nothing(stage: Stage) -> None:
@@ -91,7 +91,7 @@ async def test_slices_that_are_gone_for_a_while_delete_nothing(stage: Stage) -> 
     await stage.slurm_when("l1", lambda node: bool(node.ours))
     held = await stage.client.get(NODESLICES, SLICE, namespace=stage.namespace)
     await stage.client.delete(NODESLICES, SLICE, namespace=stage.namespace)
-    found = await stage.eventually(stage.report, lambda report: report is not None and "in no NodeSlice" in report.held)
+    found = await stage.held("in no NodeSlice")
     assert found is not None
     assert "slices tell 0" in found.held
     assert (await stage.seen("l1")).known
@@ -103,7 +103,7 @@ async def test_slices_that_are_gone_for_a_while_delete_nothing(stage: Stage) -> 
     }
     await stage.client.create(NODESLICES, body, namespace=stage.namespace)
     await stage.join("l1", slurmd=False, pod=False)
-    await stage.eventually(stage.report, lambda report: report is not None and not report.held)
+    await stage.not_held()
     assert (await stage.seen("l1")).ours["pod"] == "l1"
 
 

@@ -5,7 +5,6 @@ import asyncio
 from tests.integration.syncer.stage import Stage, on_stage
 
 from sunk.local.slurm.configuration import CONTROLLER
-from sunk.model.report import Report
 from sunk.slurm.belief import UNSAVED
 
 pytestmark = on_stage
@@ -17,14 +16,6 @@ async def command(stage: Stage, text: str) -> None:
     await asyncio.to_thread(stage.slurm.run, "sh", "-c", text, on=CONTROLLER)
 
 
-async def held(stage: Stage, text: str) -> Report | None:
-    return await stage.eventually(stage.report, lambda report: report is not None and text in report.held)
-
-
-async def not_held(stage: Stage, *, seconds: float) -> None:
-    await stage.eventually(stage.report, lambda report: report is not None and not report.held, seconds=seconds)
-
-
 async def test_a_job_that_ends_while_slurmctld_is_away_holds_nothing_back(stage: Stage) -> None:
     await stage.join("a1")
     job = await stage.sbatch("a1", seconds=3)
@@ -33,7 +24,7 @@ async def test_a_job_that_ends_while_slurmctld_is_away_holds_nothing_back(stage:
     await stage.eventually(lambda: stage.job_state(job), lambda state: state != "RUNNING", seconds=60)
     await stage.free("a1")
     await asyncio.sleep(3)
-    await not_held(stage, seconds=1)
+    await stage.not_held(seconds=1)
 
 
 async def test_jobs_that_slurmctld_forgot_hold_everything_back_until_they_are_back(stage: Stage) -> None:
@@ -44,11 +35,11 @@ async def test_jobs_that_slurmctld_forgot_hold_everything_back_until_they_are_ba
     await asyncio.to_thread(stage.slurm.stop, CONTROLLER)
     await command(stage, f"mkdir /tmp/kept && cp -a {STATE}/. /tmp/kept && rm -f {STATE}/job_state*")
     await asyncio.to_thread(stage.slurm.start, CONTROLLER)
-    await held(stage, f"2 of 2 jobs are gone at once: {jobs[0]}, {jobs[1]}")
+    await stage.held(f"2 of 2 jobs are gone at once: {jobs[0]}, {jobs[1]}")
     await asyncio.sleep(10)
-    await held(stage, "2 of 2 jobs are gone at once")
+    await stage.held("2 of 2 jobs are gone at once")
 
     await asyncio.to_thread(stage.slurm.stop, CONTROLLER)
     await command(stage, f"cp -a /tmp/kept/job_state* {STATE}/")
     await asyncio.to_thread(stage.slurm.start, CONTROLLER)
-    await not_held(stage, seconds=30)
+    await stage.not_held(seconds=30)

@@ -7,7 +7,6 @@ from tests.integration.syncer.stage import Stage, on_stage
 
 from sunk.local.slurm.configuration import CONTROLLER
 from sunk.model import names
-from sunk.model.report import Report
 
 pytestmark = [on_stage, pytest.mark.full]
 SYNCER = ("--forget-after", "1", "--restart-unknown-after", "5")
@@ -22,13 +21,13 @@ async def test_nothing_is_destroyed_and_it_is_said_until_they_have_registered_an
     await asyncio.to_thread(stage.slurm.stop, CONTROLLER)
     await asyncio.to_thread(stage.slurm.run, "sh", "-c", "rm -r /var/spool/slurmctld/*", on=CONTROLLER)
     await asyncio.to_thread(stage.slurm.start, CONTROLLER)
-    await said(stage, "3 of 3 nodes are gone at once")
+    await stage.held("3 of 3 nodes are gone at once")
     await stage.mark("a2", {names.PENDING_DELETION: "scaled in"})
 
     # A syncer that begins now has never seen anything else.
     await stage.kill_syncer()
-    await said(stage, "does not know 2 of the 2 Pods")
-    await said(stage, "does not know 3 of the 3 Pods")
+    await stage.held("does not know 2 of the 2 Pods")
+    await stage.held("does not know 3 of the 3 Pods")
     assert {name: (await stage.pod(name)).metadata.uid for name in MEMBERS} == before
     assert names.CLEAR_TO_DELETE not in (await stage.pod("a2")).metadata.annotations
     await stage.condition("a1", names.SLURM_RUNNING, "Unknown", reason="NotRegistered")
@@ -36,10 +35,6 @@ async def test_nothing_is_destroyed_and_it_is_said_until_they_have_registered_an
     for name in MEMBERS:
         await asyncio.to_thread(stage.slurm.stop, name)
         await asyncio.to_thread(stage.slurm.start, name)
-    await stage.eventually(stage.report, lambda report: report is not None and not report.held)
+    await stage.not_held()
     await stage.pod_when("a2", lambda pod: names.CLEAR_TO_DELETE in pod.metadata.annotations)
     assert {name: (await stage.pod(name)).metadata.uid for name in MEMBERS} == before
-
-
-async def said(stage: Stage, text: str) -> Report | None:
-    return await stage.eventually(stage.report, lambda report: report is not None and text in report.held)
