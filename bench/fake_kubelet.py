@@ -16,10 +16,10 @@ from msgspec import Struct
 
 from bench.kube.writer import in_parallel
 from bench.report import Figure, report
-from sunk.kube import access
-from sunk.kube.client import Client, Scope
+from sunk.kube.api.client import Client, Scope
+from sunk.kube.api.patch import Strategic
+from sunk.kube.auth import access
 from sunk.kube.core import CONFIG_MAPS, LEASES, NAMESPACES, NODES, PODS, condition
-from sunk.kube.patch import Strategic
 from sunk.kube.resource import Resource
 from sunk.local.fakekubelet import FLEET, Settings, spawned
 
@@ -171,8 +171,8 @@ def api_server(given: Path | None) -> Iterator[Path]:
     if given is not None:
         yield given
         return
-    from sunk.local import cluster as clusters, stock
-    from sunk.local.spec import Spec
+    from sunk.local.kubernetes import cluster as clusters, stock
+    from sunk.local.kubernetes.spec import Spec
 
     name = f"bench-{os.getpid()}"
     try:

@@ -4,9 +4,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sunk.local import cluster as clusters, install as installing, stock
+from sunk.local import install as installing
 from sunk.local.install import Tools
-from sunk.local.spec import plain
+from sunk.local.kubernetes import cluster as clusters, stock
+from sunk.local.kubernetes.spec import plain
 
 
 @contextmanager

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from statistics import median
 
 from bench.report import Figure, report
-from sunk.local import cluster as clusters, stock
-from sunk.local.spec import Spec, plain
+from sunk.local.kubernetes import cluster as clusters, stock
+from sunk.local.kubernetes.spec import Spec, plain
 
 RUNS = 3
 NAME = "bench-local"

@@ -14,17 +14,17 @@ from typing import Final
 from bench.fake_kubelet import cpu_of, megabytes_of
 from bench.nodesets.stage import POOL, PORT, Stage, made_namespace, operating, set_body, staged
 from bench.report import Figure, report
-from sunk.kube.client import Deletion, Scope
+from sunk.kube.api.client import Deletion, Scope
+from sunk.kube.api.patch import Merge
+from sunk.kube.cache.view import Changed
+from sunk.kube.cache.watch import watch
 from sunk.kube.core import NODES, PODS
-from sunk.kube.patch import Merge
-from sunk.kube.view import Changed
-from sunk.kube.watch import watch
 from sunk.local.progress import step
 from sunk.model import names
 from sunk.model.nodeset import NodeSetStatus
 from sunk.objects.members import NODESETS, NODESLICES
-from sunk.operator.nodeset.batches import MOST, together
-from sunk.operator.nodeset.body import Mould
+from sunk.operator.nodeset.act.batches import MOST, together
+from sunk.operator.nodeset.act.body import Mould
 
 NODES_WANTED: Final = 2000
 TURNS: Final = 3

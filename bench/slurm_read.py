@@ -12,9 +12,9 @@ from bench.slurm.ground import Ground, ground
 from bench.slurm.memory import WHOLE
 from bench.slurm.quiet import Drain, Quiet, Unchanged
 from bench.slurm.rest import Read
-from sunk.local import images
+from sunk.local.build import images
 from sunk.local.progress import step
-from sunk.slurm.library import THREADS
+from sunk.slurm.libslurm.library import THREADS
 
 NODES = 5000
 JOBS = 10_000

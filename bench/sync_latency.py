@@ -30,9 +30,9 @@ from bench.sync.played import Played
 from bench.sync.single import PAUSE, cordons, drains, take_back
 from bench.sync.stage import Stage
 from bench.sync.witness import UPDATE_NODES
-from sunk.kube.client import Scope
+from sunk.kube.api.client import Scope
+from sunk.kube.api.patch import Merge, Strategic
 from sunk.kube.core import NODES, PODS
-from sunk.kube.patch import Merge, Strategic
 from sunk.local.progress import step
 from sunk.slurm.rpcs import NAMES
 from sunk.syncer.pods import COMPUTE_PODS

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from sunk.kube.access import Access
+from sunk.kube.auth.access import Access
 
 
 class Cable:

@@ -19,13 +19,13 @@ import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-from sunk.kube import access
-from sunk.kube.client import Client
+from sunk.kube.api.client import Client
+from sunk.kube.auth import access
 from sunk.kube.core import NAMESPACES
 from sunk.kube.errors import NotFound
-from sunk.local import cluster as clusters, stock
-from sunk.local.cluster import Cluster
-from sunk.local.spec import Spec, plain
+from sunk.local.kubernetes import cluster as clusters, stock
+from sunk.local.kubernetes.cluster import Cluster
+from sunk.local.kubernetes.spec import Spec, plain
 
 API_PREFIX = "test-api-"
 CLUSTER = os.environ.get("SUNK_TEST_CLUSTER", "test")

@@ -13,14 +13,14 @@ from typing import TextIO
 
 from msgspec import Struct, json
 
-from sunk.kube import access
-from sunk.kube.client import Client
+from sunk.kube.api.client import Client
+from sunk.kube.api.patch import Merge
+from sunk.kube.auth import access
+from sunk.kube.control.leadership import Term, Timing
+from sunk.kube.control.lease import Lease
 from sunk.kube.core import CONFIG_MAPS, ConfigMap
 from sunk.kube.errors import Conflict
-from sunk.kube.lease import Lease
-from sunk.kube.patch import Merge
 from sunk.kube.resource import Key
-from sunk.kube.term import Term, Timing
 
 LEASE = "fight"
 ACTS = "acts"

@@ -4,11 +4,11 @@ import asyncio
 
 import yaml
 
-from sunk.kube import access
-from sunk.kube.client import Client
+from sunk.kube.api.client import Client
+from sunk.kube.auth import access
 from sunk.kube.errors import AlreadyExists, NotFound, TooManyRequests
 from sunk.kube.resource import Record, Resource
-from sunk.local.cluster import Cluster
+from sunk.local.kubernetes.cluster import Cluster
 from sunk.model.generate import crd_yaml
 from sunk.model.kinds import KINDS
 

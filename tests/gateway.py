@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 import aiohttp
 from aiohttp import web
 
-from sunk.kube.access import Access
-from sunk.kube.credentials import Nobody
+from sunk.kube.auth.access import Access
+from sunk.kube.auth.credentials import Nobody
 
 PAGE = "<html><head><title>Please sign in</title></head><body>Please sign in</body></html>\n"
 _HOP = frozenset({"transfer-encoding", "content-length", "connection"})

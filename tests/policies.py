@@ -11,16 +11,16 @@ from msgspec.structs import replace
 from tests.conftest import Kubectl
 from tests.helm import CHART, Helm
 
-from sunk.kube import access
-from sunk.kube.client import Client
-from sunk.kube.credentials import Token
+from sunk.kube.api.client import Client
+from sunk.kube.auth import access
+from sunk.kube.auth.credentials import Token
 from sunk.kube.errors import Forbidden, NotFound
-from sunk.local import stock
-from sunk.local.cluster import Cluster
+from sunk.local.kubernetes import stock
+from sunk.local.kubernetes.cluster import Cluster
 from sunk.model.cluster.kind import SlurmClusterSpec
-from sunk.model.syncerwrites import ACCOUNT_SUFFIX
-from sunk.operator.slurmcluster.applying import KINDS
-from sunk.operator.slurmcluster.syncer import objects
+from sunk.model.contract.syncerwrites import ACCOUNT_SUFFIX
+from sunk.operator.slurmcluster.daemons.syncer import objects
+from sunk.operator.slurmcluster.rollout.apply import KINDS
 from sunk.operator.slurmcluster.view import view
 
 TEMPLATE = "templates/syncerpolicy.yaml"

@@ -1,7 +1,7 @@
 """Read the same objects as `bench.kube.sync`, byte for byte, and throw them away: what no client can do without.
 
 It is aiohttp and nothing else, as it comes, on the loop that we use ourselves: it asks in HTTP/1.1 and is woken for
-every change, which a client can do without (`sunk.kube.stream`). The end is found by looking at the last bytes that
+every change, which a client can do without (`sunk.kube.cache.stream`). The end is found by looking at the last bytes that
 came. With a third argument it goes on to read changes, counts their lines, and says what that took.
 """
 
@@ -13,9 +13,9 @@ import aiohttp
 
 from bench.kube.effort import Effort
 from bench.kube.span import span
-from sunk.kube import access
+from sunk.kube.auth import access
 from sunk.kube.core import PODS
-from sunk.kube.loop import run
+from sunk.kube.process.loop import run
 
 END = b'"k8s.io/initial-events-end":"true"'
 LINE = 4096

@@ -18,14 +18,14 @@ from msgspec import Struct
 
 from bench.kube.span import span
 from bench.kube.sync import by_node
-from sunk.kube import access
-from sunk.kube.client import Client, Scope
-from sunk.kube.collection import Collection
-from sunk.kube.controller import Controller, Source, itself
+from sunk.kube.api.client import Client, Scope
+from sunk.kube.auth import access
+from sunk.kube.cache.collection import Collection
+from sunk.kube.control.controller import Controller, Source, itself
+from sunk.kube.control.tasks import running
 from sunk.kube.core import PODS, Pod
-from sunk.kube.loop import run
+from sunk.kube.process.loop import run
 from sunk.kube.resource import Key
-from sunk.kube.tasks import running
 
 
 class Look(Struct, frozen=True, gc=False):

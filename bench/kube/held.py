@@ -14,13 +14,13 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from sunk.kube.access import Access
-from sunk.kube.client import Client
-from sunk.kube.collection import Collection
+from sunk.kube.api.client import Client
+from sunk.kube.auth.access import Access
+from sunk.kube.auth.credentials import Nobody
+from sunk.kube.cache.collection import Collection
+from sunk.kube.control.tasks import running
 from sunk.kube.core import PODS, Pod
-from sunk.kube.credentials import Nobody
-from sunk.kube.loop import run
-from sunk.kube.tasks import running
+from sunk.kube.process.loop import run
 
 CHUNK = 40
 """Pods per read, about as many as a connection gives at once."""

@@ -14,15 +14,15 @@ from msgspec import Struct
 
 from bench.kube import pods
 from bench.kube.writer import Written
-from sunk.kube import access
-from sunk.kube.client import Client
+from sunk.kube.api.client import Client
+from sunk.kube.auth import access
 from sunk.kube.core import NAMESPACES, Namespace
 from sunk.kube.errors import NotFound
 from sunk.kube.resource import Resource
-from sunk.local import cluster as clusters, stock
-from sunk.local.cluster import Cluster
-from sunk.local.process import running
-from sunk.local.spec import Spec
+from sunk.local.kubernetes import cluster as clusters, stock
+from sunk.local.kubernetes.cluster import Cluster
+from sunk.local.kubernetes.process import running
+from sunk.local.kubernetes.spec import Spec
 
 PROJECT = Path(__file__).resolve().parents[2]
 NAMESPACE = "bench"

@@ -4,12 +4,12 @@ import sys
 from collections.abc import Iterable
 
 from bench.kube.effort import Effort
-from sunk.kube import access
-from sunk.kube.client import Client, Scope
-from sunk.kube.collection import Collection
+from sunk.kube.api.client import Client, Scope
+from sunk.kube.auth import access
+from sunk.kube.cache.collection import Collection
+from sunk.kube.control.tasks import running
 from sunk.kube.core import PODS, Pod
-from sunk.kube.loop import run
-from sunk.kube.tasks import running
+from sunk.kube.process.loop import run
 
 
 def by_node(pod: Pod) -> Iterable[str]:

@@ -14,11 +14,11 @@ import msgspec
 from msgspec import Struct
 
 from bench.kube import pods
-from sunk.kube import access
-from sunk.kube.client import Client
+from sunk.kube.api.client import Client
+from sunk.kube.api.patch import Merge, Strategic
+from sunk.kube.auth import access
 from sunk.kube.core import PODS
-from sunk.kube.loop import run
-from sunk.kube.patch import Merge, Strategic
+from sunk.kube.process.loop import run
 
 HANDS = 16
 

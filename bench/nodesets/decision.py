@@ -13,9 +13,9 @@ from tests.unit.operator.nodeset.stores import Stores
 from bench.report import Figure, report
 from sunk.model import names
 from sunk.model.nodeslice import MOST_ENTRIES
-from sunk.operator.nodeset.deeds import writes
-from sunk.operator.nodeset.plan import plan
-from sunk.operator.nodeset.status import Findings, status
+from sunk.operator.nodeset.act.executor import writes
+from sunk.operator.nodeset.decide.plan import plan
+from sunk.operator.nodeset.decide.status import Findings, status
 
 MEMBERS: Final = 5000
 EVENTS: Final = 200
@@ -24,7 +24,7 @@ EVENTS: Final = 200
 def _later() -> dict[str, Any]:
     """What plans depend on since clearances are dated; older ones take no such thing."""
     try:
-        from sunk.operator.nodeset.upkeep import Moment
+        from sunk.operator.nodeset.decide.upkeep import Moment
     except ImportError:
         return {}
     now = datetime.now(UTC)

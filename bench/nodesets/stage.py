@@ -12,15 +12,15 @@ from typing import Any, Final
 import yaml
 from msgspec import Struct
 
-from sunk.kube import access
-from sunk.kube.client import Client, Scope
+from sunk.kube.api.client import Client, Scope
+from sunk.kube.auth import access
 from sunk.kube.core import LEASES, NAMESPACES, NODES, Namespace, condition
 from sunk.kube.errors import AlreadyExists, NotFound
 from sunk.kube.resource import Record, Resource
-from sunk.local import cluster as clusters, stock
-from sunk.local.cluster import Cluster
 from sunk.local.fakekubelet import FLEET, Settings, spawned
-from sunk.local.spec import Spec
+from sunk.local.kubernetes import cluster as clusters, stock
+from sunk.local.kubernetes.cluster import Cluster
+from sunk.local.kubernetes.spec import Spec
 from sunk.model.generate import crd_yaml
 from sunk.model.kinds import KINDS
 from sunk.objects.members import NODESETS

@@ -16,9 +16,9 @@ from msgspec.structs import replace
 
 from bench.slurm import compiled, rest
 from bench.slurm.worker import Wish
-from sunk.local import images
+from sunk.local.build import images
 from sunk.local.slurm import Slurm, many_nodes
-from sunk.local.slurm.box import SLURM_USER, children
+from sunk.local.slurm.boxes.box import SLURM_USER, children
 from sunk.local.slurm.configuration import CONTROLLER, LOGIN, TOOLS, Settings
 from sunk.local.slurm.running import PYTHON
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.slurm.submits import submit
-from sunk.slurm.jobs import Jobs
-from sunk.slurm.library import THREADS, Library
+from sunk.slurm.libslurm.library import THREADS, Library
+from sunk.slurm.orders.jobs import Jobs
 from sunk.slurm.records import Table
 
 PAGE = os.sysconf("SC_PAGE_SIZE")

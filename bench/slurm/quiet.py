@@ -7,12 +7,12 @@ from statistics import median
 
 from msgspec import Struct
 
-from sunk.slurm import reading
-from sunk.slurm.belief import State
-from sunk.slurm.library import Library
-from sunk.slurm.mirror import Mirror
-from sunk.slurm.orders import Orders
-from sunk.slurm.pace import Pace
+from sunk.slurm.libslurm.library import Library
+from sunk.slurm.mirror import reading
+from sunk.slurm.mirror.confidence import State
+from sunk.slurm.mirror.mirror import Mirror
+from sunk.slurm.mirror.pace import Pace
+from sunk.slurm.orders.nodes import Orders
 from sunk.slurm.records import Tables
 
 DRAINS = 5

@@ -3,9 +3,9 @@
 import asyncio
 import time
 
-from sunk.slurm.description import Description
-from sunk.slurm.jobs import Jobs
-from sunk.slurm.library import THREADS, Library
+from sunk.slurm.libslurm.library import THREADS, Library
+from sunk.slurm.orders.description import Description
+from sunk.slurm.orders.jobs import Jobs
 
 ALICE = 1001
 # Held: it neither starts nor costs a scheduler anything, on whatever nodes there are.

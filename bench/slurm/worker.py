@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from bench.slurm import memory, quiet, submits
 from bench.slurm.rest import Read
-from sunk.kube import loop
-from sunk.slurm.library import Library
+from sunk.kube.process import loop
+from sunk.slurm.libslurm.library import Library
 
 
 class Wish(Struct, frozen=True):

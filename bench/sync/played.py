@@ -12,12 +12,12 @@ from typing import Any, Final
 from bench.nodesets import stage as nodesets
 from bench.slurm.ground import Program
 from bench.sync.stage import WITNESS, Stage
-from sunk.local import images
+from sunk.local.build import images
 from sunk.local.fakekubelet import Settings
 from sunk.local.progress import step
 from sunk.local.slurm import Slurm, many_nodes
 from sunk.local.slurm.beside import Beside
-from sunk.local.slurm.box import SLURM_USER
+from sunk.local.slurm.boxes.box import SLURM_USER
 from sunk.objects.members import NODESETS
 
 NAMESPACE: Final = "bench"

@@ -17,8 +17,8 @@ import msgspec
 from bench.installed import installed
 from bench.slurm.ground import Program
 from bench.sync.stage import WITNESS, Stage
-from sunk.kube import access
-from sunk.kube.client import Client, Scope
+from sunk.kube.api.client import Client, Scope
+from sunk.kube.auth import access
 from sunk.kube.core import PODS, condition
 from sunk.local.install import NAMESPACE, SLURM, Tools
 from sunk.local.progress import step
@@ -30,7 +30,7 @@ SYNCER: Final = f"{SLURM}-syncer"
 DEPLOYMENT: Final = f"deployment/{SYNCER}"
 POD: Final = "bench-witness"
 LIKE_THE_SYNCER: Final = ("image", "imagePullPolicy", "resources", "securityContext", "volumeMounts")
-REACHES_SLURM: Final = [PYTHON, "-c", "from sunk.slurm.wire import Wire; Wire().statistics()"]
+REACHES_SLURM: Final = [PYTHON, "-c", "from sunk.slurm.libslurm.wire import Wire; Wire().statistics()"]
 
 
 @asynccontextmanager

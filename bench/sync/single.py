@@ -11,9 +11,9 @@ from bench.kube.writer import in_parallel
 from bench.report import Figure
 from bench.sync.stage import Stage
 from bench.sync.watching import watching
-from sunk.kube.client import EVERYWHERE, Scope
+from sunk.kube.api.client import EVERYWHERE, Scope
+from sunk.kube.api.patch import Merge
 from sunk.kube.core import NODES, PODS
-from sunk.kube.patch import Merge
 from sunk.model import hostlist, names
 
 FEWEST: Final = 2

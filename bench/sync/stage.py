@@ -15,9 +15,9 @@ from msgspec import Struct
 from bench.slurm.ground import Program
 from bench.sync import witness
 from bench.sync.witness import Seen, Wish
-from sunk.kube.client import EVERYWHERE, Client, Scope
+from sunk.kube.api.client import EVERYWHERE, Client, Scope
+from sunk.kube.api.patch import Merge
 from sunk.kube.core import NODES, PODS, Condition, condition
-from sunk.kube.patch import Merge
 from sunk.local.slurm.running import PYTHON
 from sunk.model import names
 

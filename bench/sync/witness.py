@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from sunk.slurm.libslurm.wire import Change, Wire
 from sunk.slurm.records import Node
 from sunk.slurm.states import NodeFlag
-from sunk.slurm.wire import Change, Wire
 
 PATIENCE = 120.0
 UPDATE_NODES = 3002

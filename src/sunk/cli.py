@@ -32,8 +32,8 @@ def _register() -> None:
     from sunk.local.commands import local
     from sunk.operator.commands import operator
     from sunk.operator.nodeset.commands import nodeset
-    from sunk.operator.slurmcluster.rendering import render
-    from sunk.slurm.commands import slurm
+    from sunk.operator.slurmcluster.render.commands import render
+    from sunk.slurm.cli.commands import slurm
     from sunk.syncer.commands import syncer
 
     main.add_command(drain)

@@ -10,9 +10,10 @@ import pytest
 from tests.conftest import Kubectl
 from tests.waiting import eventually
 
-from sunk.local import cluster as clusters, network, pause, stock
-from sunk.local.cluster import Cluster
-from sunk.local.spec import from_file
+from sunk.local.build import pause
+from sunk.local.kubernetes import cluster as clusters, network, stock
+from sunk.local.kubernetes.cluster import Cluster
+from sunk.local.kubernetes.spec import from_file
 
 HERE = Path(__file__).parent
 

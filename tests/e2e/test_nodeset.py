@@ -12,8 +12,8 @@ from tests.e2e.test_plain_slurm import AS_USER
 from tests.helm import Helm
 from tests.waiting import eventually
 
-from sunk.local import stock
-from sunk.local.cluster import Cluster
+from sunk.local.kubernetes import stock
+from sunk.local.kubernetes.cluster import Cluster
 from sunk.model import names
 
 HERE = Path(__file__).parent

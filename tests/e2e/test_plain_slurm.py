@@ -7,7 +7,7 @@ import pytest
 from tests.conftest import Kubectl
 from tests.waiting import eventually
 
-from sunk.local.cluster import Cluster
+from sunk.local.kubernetes.cluster import Cluster
 
 MANIFEST = Path(__file__).parent / "slurm.yaml"
 AS_USER = ("setpriv", "--reuid=games", "--regid=games", "--clear-groups")

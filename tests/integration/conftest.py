@@ -7,7 +7,7 @@ import pytest
 from tests import crds, policies
 
 from sunk.local import slurm as slurms
-from sunk.local.cluster import Cluster
+from sunk.local.kubernetes.cluster import Cluster
 from sunk.local.slurm import Slurm
 
 

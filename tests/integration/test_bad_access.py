@@ -15,21 +15,22 @@ from msgspec.structs import replace
 from tests.cable import Cable
 from tests.conftest import Kube
 
-from sunk.kube import access, lease
-from sunk.kube.client import Client, Scope
+from sunk.kube.api.client import Client, Scope
+from sunk.kube.api.exchange import Exchange
+from sunk.kube.api.limits import Bucket
+from sunk.kube.api.patch import Merge
+from sunk.kube.api.retry import Retry
+from sunk.kube.auth import access
+from sunk.kube.auth.credentials import Token, TokenFile
+from sunk.kube.auth.plugin import Plugin
+from sunk.kube.cache.view import Synced
+from sunk.kube.cache.watch import Pace, Watch
+from sunk.kube.control import lease
+from sunk.kube.control.leadership import Timing
+from sunk.kube.control.lease import Lease
 from sunk.kube.core import CONFIG_MAPS, NODES
-from sunk.kube.credentials import Token, TokenFile
 from sunk.kube.errors import Forbidden, Unauthorized, Unreachable
-from sunk.kube.exchange import Exchange
-from sunk.kube.lease import Lease
-from sunk.kube.limits import Bucket
-from sunk.kube.patch import Merge
-from sunk.kube.plugin import Plugin
 from sunk.kube.resource import Key, Record, Resource
-from sunk.kube.retry import Retry
-from sunk.kube.term import Timing
-from sunk.kube.view import Synced
-from sunk.kube.watch import Pace, Watch
 
 PATIENCE = 20.0
 HASTY = Pace(first_delay=0.02, longest_delay=0.05, refused_delay=0.1)

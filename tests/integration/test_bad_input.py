@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.footprint import take
 
-from sunk.local.cluster import Cluster
+from sunk.local.kubernetes.cluster import Cluster
 
 PROJECT = Path(__file__).parents[2]
 SUNK = str(Path(sys.executable).parent / "sunk")

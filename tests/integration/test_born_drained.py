@@ -1,6 +1,6 @@
 """What Slurm makes of a record that is born drained, by slurmd's own line: no job, until somebody lifts it; and never again.
 
-Both releases, and no syncer: what `sunk.model.drains.BORN_DRAINED` is built on.
+Both releases, and no syncer: what `sunk.model.contract.drains.BORN_DRAINED` is built on.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from tests.waiting import eventually
 from sunk.local import slurm as slurms
 from sunk.local.slurm import Node, Slurm
 from sunk.local.slurm.configuration import CONTROLLER
-from sunk.model import drains
+from sunk.model.contract import drains
 
 ANSWERS = ("NOT_RESPONDING",)
 

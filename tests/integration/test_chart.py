@@ -18,13 +18,14 @@ from tests.conftest import Kubectl
 from tests.helm import CHART, Helm
 from tests.waiting import eventually
 
-from sunk.local import install, stock
-from sunk.local.cluster import Cluster
+from sunk.local import install
 from sunk.local.install import Tools
+from sunk.local.kubernetes import stock
+from sunk.local.kubernetes.cluster import Cluster
 from sunk.model.cluster.kind import SlurmClusterSpec
 from sunk.model.names import GROUP
 from sunk.model.refusal import Refusal
-from sunk.operator.slurmcluster import syncer
+from sunk.operator.slurmcluster.daemons import syncer
 from sunk.operator.slurmcluster.view import view
 
 ACCOUNT = "sunk-controller-manager"

@@ -9,8 +9,8 @@ import pytest
 from tests.conftest import Kubectl
 from tests.helm import Helm
 
-from sunk.local import stock
-from sunk.local.cluster import Cluster
+from sunk.local.kubernetes import stock
+from sunk.local.kubernetes.cluster import Cluster
 from sunk.model.names import GROUP
 
 PROJECT = Path(__file__).parents[2]

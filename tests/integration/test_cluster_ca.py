@@ -9,11 +9,11 @@ import yaml
 from tests.conftest import Kube
 from yarl import URL
 
-from sunk.kube import access, account
-from sunk.kube.client import Client
+from sunk.kube.api.client import Client
+from sunk.kube.auth import access, account
 from sunk.kube.core import PODS
 from sunk.kube.errors import Unreachable
-from sunk.local.pki import NEW_KEY
+from sunk.local.kubernetes.pki import NEW_KEY
 from sunk.local.shell import run
 
 

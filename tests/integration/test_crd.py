@@ -14,13 +14,13 @@ from tests.conftest import Kube
 from tests.unit.model.fuzz import specs
 from tests.unit.model.samples import GANG, Colour, GangSpec, GangStatus, Member, Range
 
-from sunk.kube.client import Client
+from sunk.kube.api.client import Client
+from sunk.kube.api.patch import Apply, Merge
 from sunk.kube.core import Condition, condition
 from sunk.kube.custom import Custom, resource
 from sunk.kube.errors import ApiError, Invalid, NotFound, TooManyRequests
-from sunk.kube.patch import Apply, Merge
 from sunk.kube.resource import Record, Resource
-from sunk.local import stock
+from sunk.local.kubernetes import stock
 from sunk.model.generate import crd_yaml
 from sunk.model.schema.crd import definition
 from sunk.model.schema.kind import Kind, NoStatus, Version

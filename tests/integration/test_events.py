@@ -8,10 +8,10 @@ from msgspec import Struct, field, json
 from tests.cable import Cable
 from tests.conftest import Kube
 
-from sunk.kube import access
-from sunk.kube.client import Client, Scope
+from sunk.kube.api.client import Client, Scope
+from sunk.kube.auth import access
+from sunk.kube.control.events import EVENTS, LONGEST_NOTE, Recorder, Reference, Restraint, about, fill
 from sunk.kube.core import CONFIG_MAPS
-from sunk.kube.events import EVENTS, LONGEST_NOTE, Recorder, Reference, Restraint, about, fill
 from sunk.kube.resource import Record, Resource
 
 PATIENCE = 20.0

@@ -9,10 +9,10 @@ from msgspec import json
 from msgspec.structs import replace
 from tests.conftest import Kube
 
-from sunk.kube.client import Deletion, Scope
+from sunk.kube.api.client import Deletion, Scope
+from sunk.kube.api.patch import Json, Merge, Strategic
 from sunk.kube.core import LEASES, NODES, PODS, Node, Pod, Taint, condition
 from sunk.kube.errors import NotFound
-from sunk.kube.patch import Json, Merge, Strategic
 from sunk.local.fakekubelet import (
     FLEET,
     FakeKubelet,

@@ -9,16 +9,16 @@ import pytest
 from tests.conftest import Kube
 from tests.gateway import PAGE, Gateway
 
-from sunk.kube import access
-from sunk.kube.client import Client, Deletion, Preconditions, Scope
-from sunk.kube.collection import Collection
+from sunk.kube.api.client import Client, Deletion, Preconditions, Scope
+from sunk.kube.api.patch import Apply, Merge
+from sunk.kube.api.retry import ONCE, Retry
+from sunk.kube.auth import access
+from sunk.kube.cache.collection import Collection
+from sunk.kube.cache.watch import Pace
+from sunk.kube.control.tasks import running
 from sunk.kube.core import CONFIG_MAPS
 from sunk.kube.errors import ApiError, NotFound, Unreachable
-from sunk.kube.patch import Apply, Merge
 from sunk.kube.resource import Key
-from sunk.kube.retry import ONCE, Retry
-from sunk.kube.tasks import running
-from sunk.kube.watch import Pace
 
 HASTY = Pace(first_delay=0.02, longest_delay=0.05, refused_delay=0.1)
 PATIENCE = 20.0

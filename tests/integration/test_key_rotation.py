@@ -7,11 +7,12 @@ from collections.abc import Iterator
 import pytest
 from tests.waiting import eventually
 
-from sunk.local import images, slurm as slurms
+from sunk.local import slurm as slurms
+from sunk.local.build import images
 from sunk.local.slurm import Slurm
-from sunk.local.slurm.box import SLURM_USER
-from sunk.model import keyset
-from sunk.model.keyset import KeySet
+from sunk.local.slurm.boxes.box import SLURM_USER
+from sunk.model.contract import keyset
+from sunk.model.contract.keyset import KeySet
 
 NODES = ("n1", "n2")
 REFUSED = "Protocol authentication error"

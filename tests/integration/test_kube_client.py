@@ -12,10 +12,13 @@ from msgspec.structs import replace
 from tests.cable import Cable
 from tests.conftest import Kube
 
-from sunk.kube import access
-from sunk.kube.client import Client, Deletion, Preconditions, Scope
+from sunk.kube.api.client import Client, Deletion, Preconditions, Scope
+from sunk.kube.api.patch import Apply, Json, Merge, Strategic
+from sunk.kube.auth import access
+from sunk.kube.auth.credentials import Token
+from sunk.kube.cache.view import Changed, Deleted, Event, Synced
+from sunk.kube.cache.watch import Pace, Watch, watch
 from sunk.kube.core import CONFIG_MAPS, NODES, PODS, ConfigMap, Pod
-from sunk.kube.credentials import Token
 from sunk.kube.errors import (
     AlreadyExists,
     ApiError,
@@ -26,10 +29,7 @@ from sunk.kube.errors import (
     Unreachable,
     Unreadable,
 )
-from sunk.kube.patch import Apply, Json, Merge, Strategic
 from sunk.kube.resource import Key, Record, Resource
-from sunk.kube.view import Changed, Deleted, Event, Synced
-from sunk.kube.watch import Pace, Watch, watch
 
 PATIENCE = 20.0
 HASTY = Pace(first_delay=0.02, longest_delay=0.1)
@@ -314,7 +314,7 @@ async def test_an_object_that_does_not_fit_is_skipped_with_one_line(
     maps: Maps, caplog: pytest.LogCaptureFixture
 ) -> None:
     await maps.put("a", number="1")  # a string, as all data of a ConfigMap
-    with caplog.at_level(logging.ERROR, logger="sunk.kube.watch"):
+    with caplog.at_level(logging.ERROR, logger="sunk.kube.cache.watch"):
         async with watch(maps.client, ODD, maps.scope) as events, asyncio.timeout(PATIENCE):
             async for event in events:
                 if isinstance(event, Synced):

@@ -21,24 +21,24 @@ from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 from msgspec import Struct
 from tests.cable import Cable
 
-from sunk.kube import access
-from sunk.kube.client import Client, Scope
-from sunk.kube.collection import Collection
-from sunk.kube.controller import Controller, Effort, Source, itself
+from sunk.kube.api.client import Client, Scope
+from sunk.kube.api.patch import Merge
+from sunk.kube.auth import access
+from sunk.kube.cache.collection import Collection
+from sunk.kube.cache.store import number
+from sunk.kube.cache.watch import Pace
+from sunk.kube.control.controller import Controller, Effort, Source, itself
+from sunk.kube.control.queue import BackOff
+from sunk.kube.control.tasks import running
 from sunk.kube.core import CONFIG_MAPS, NAMESPACES, ConfigMap
 from sunk.kube.errors import KubeError
-from sunk.kube.patch import Merge
-from sunk.kube.queue import BackOff
 from sunk.kube.resource import Key
-from sunk.kube.store import number
-from sunk.kube.tasks import running
-from sunk.kube.watch import Pace
-from sunk.local import cluster as clusters, stock
-from sunk.local.cluster import Cluster
-from sunk.local.control import ETCD, ControlPlane
-from sunk.local.process import Daemon, running as daemons, start
+from sunk.local.kubernetes import cluster as clusters, stock
+from sunk.local.kubernetes.cluster import Cluster
+from sunk.local.kubernetes.control import ETCD, ControlPlane
+from sunk.local.kubernetes.process import Daemon, running as daemons, start
+from sunk.local.kubernetes.spec import Spec
 from sunk.local.shell import run
-from sunk.local.spec import Spec
 
 PREFIX = "test-frail-"
 PATIENCE = 30.0
@@ -258,7 +258,7 @@ async def test_after_a_random_history_every_store_is_true_and_every_key_was_look
 ) -> None:
     faults, writes = history
     caplog.clear()
-    with caplog.at_level(logging.INFO, logger="sunk.kube.watch"):
+    with caplog.at_level(logging.INFO, logger="sunk.kube.cache.watch"):
         async with world_on(frail, namespace=f"model-{next(SERIAL)}") as world:
             for fault, meanwhile in zip(("quiet", *faults), writes, strict=True):
                 await together(getattr(world, fault, quiet), world, meanwhile)

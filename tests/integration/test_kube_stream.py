@@ -12,13 +12,13 @@ from msgspec.structs import replace
 from tests.cable import Cable
 from tests.conftest import Kube
 
-from sunk.kube import access
-from sunk.kube.access import Access
-from sunk.kube.client import Client, Scope
+from sunk.kube.api.client import Client, Scope
+from sunk.kube.api.patch import Merge
+from sunk.kube.auth import access
+from sunk.kube.auth.access import Access
+from sunk.kube.cache.view import Changed, Synced
+from sunk.kube.cache.watch import USUAL, Pace, Watch
 from sunk.kube.core import CONFIG_MAPS, NODES, ConfigMap
-from sunk.kube.patch import Merge
-from sunk.kube.view import Changed, Synced
-from sunk.kube.watch import USUAL, Pace, Watch
 
 PATIENCE = 60.0
 

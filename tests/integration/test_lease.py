@@ -16,15 +16,15 @@ from tests.cable import Cable
 from tests.conftest import Kube
 from tests.contender import ACTS, Note, Part
 
-from sunk.kube import access
-from sunk.kube.client import Client, Deletion, Scope
+from sunk.kube.api.client import Client, Deletion, Scope
+from sunk.kube.api.patch import Merge
+from sunk.kube.auth import access
+from sunk.kube.cache.view import Changed
+from sunk.kube.cache.watch import watch
+from sunk.kube.control.leadership import Lost, Term, Timing
+from sunk.kube.control.lease import Lease, identity
 from sunk.kube.core import CONFIG_MAPS, LEASES, ConfigMap
-from sunk.kube.lease import Lease, identity
-from sunk.kube.patch import Merge
 from sunk.kube.resource import Key
-from sunk.kube.term import Lost, Term, Timing
-from sunk.kube.view import Changed
-from sunk.kube.watch import watch
 
 QUICK = Timing(duration=2, margin=0.6, interval=0.2)
 CALM = Timing(duration=4, margin=1.5, interval=0.3)

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from tests.waiting import eventually
 
-from sunk.local import cluster as clusters, stock
-from sunk.local.cluster import Cluster
-from sunk.local.process import running
-from sunk.local.spec import Spec
+from sunk.local.kubernetes import cluster as clusters, stock
+from sunk.local.kubernetes.cluster import Cluster
+from sunk.local.kubernetes.process import running
+from sunk.local.kubernetes.spec import Spec
 
 SUNK = str(Path(sys.executable).parent / "sunk")
 

@@ -15,8 +15,8 @@ import pytest
 from tests.footprint import take
 from tests.waiting import eventually
 
-from sunk.local import cgroups, cluster as clusters, stock
-from sunk.local.spec import Spec, plain
+from sunk.local.kubernetes import cgroups, cluster as clusters, stock
+from sunk.local.kubernetes.spec import Spec, plain
 
 SUNK = str(Path(sys.executable).parent / "sunk")
 

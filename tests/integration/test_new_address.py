@@ -10,9 +10,11 @@ from collections.abc import Iterator
 import pytest
 from tests.waiting import eventually
 
-from sunk.local import images, slurm as slurms
+from sunk.local import slurm as slurms
+from sunk.local.build import images
 from sunk.local.shell import run
-from sunk.local.slurm import Slurm, wires
+from sunk.local.slurm import Slurm
+from sunk.local.slurm.boxes import wires
 from sunk.local.slurm.configuration import CONTROLLER
 
 NAMES = ["n1", "n2", "n3"]

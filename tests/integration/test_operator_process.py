@@ -16,14 +16,14 @@ from msgspec import Struct, json
 from tests.cable import Cable
 from tests.conftest import Kube
 
-from sunk.kube import access
-from sunk.kube.client import Scope
-from sunk.kube.collection import Collection
-from sunk.kube.controller import Controller, Requeue, Source, itself
+from sunk.kube.api.client import Scope
+from sunk.kube.auth import access
+from sunk.kube.cache.collection import Collection
+from sunk.kube.control.controller import Controller, Requeue, Source, itself
+from sunk.kube.control.leadership import Timing
 from sunk.kube.core import CONFIG_MAPS, LEASES
 from sunk.kube.errors import NotFound
 from sunk.kube.resource import Key
-from sunk.kube.term import Timing
 from sunk.operator.commands import NAME
 from sunk.service.part import Build, Part, Setting
 from sunk.service.process import Order, Service

@@ -6,7 +6,7 @@ import pytest
 
 from sunk.local import slurm as slurms
 from sunk.local.slurm import Slurm
-from sunk.operator.slurmcluster import scripts
+from sunk.operator.slurmcluster.compute import scripts
 
 BOB = "bob: bad fan"
 OURS = "k8s: cordon"

@@ -14,14 +14,14 @@ import msgspec
 import pytest
 from tests.conftest import Kube
 
-from sunk.kube.client import Scope
+from sunk.kube.api.client import Scope
 from sunk.kube.core import NODES, PODS, Node, Pod, condition
 from sunk.kube.errors import ApiError
-from sunk.local import stock
+from sunk.local.kubernetes import stock
+from sunk.model.kubernetes.quantity import NoQuantity, amount
 from sunk.model.names import LOCK
-from sunk.model.quantity import NoQuantity, amount
-from sunk.operator.nodeset.feasible import demand, occupancy, unfit_to_join
-from sunk.operator.nodeset.template import read
+from sunk.operator.nodeset.act.template import read
+from sunk.operator.nodeset.decide.feasible import demand, occupancy, unfit_to_join
 
 PATIENCE = 60.0
 MARK = "tests.sunk/selection"

@@ -8,7 +8,7 @@ from tests.integration.test_slurm_binding import NODES
 
 from sunk.local import slurm as slurms
 from sunk.local.slurm import Slurm, pytest_inside
-from sunk.local.slurm.box import DATABASE_USER
+from sunk.local.slurm.boxes.box import DATABASE_USER
 from sunk.local.slurm.configuration import Settings
 from sunk.model.refusal import Refusal
 

@@ -124,7 +124,7 @@ def test_a_lost_machine_takes_its_processes_along_and_returns(own: Slurm) -> Non
 
 
 def _command_lines(it: Slurm) -> list[str]:
-    from sunk.local import cgroups
+    from sunk.local.kubernetes import cgroups
 
     files = (Path(f"/proc/{process}/cmdline") for process in cgroups.processes(it.layout.cluster))
     return [file.read_bytes().replace(b"\0", b" ").decode().strip() for file in files if file.exists()]

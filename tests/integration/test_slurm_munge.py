@@ -9,11 +9,11 @@ import pytest
 
 from sunk.local import slurm as slurms
 from sunk.local.slurm import Slurm
-from sunk.local.slurm.box import SLURM_USER
+from sunk.local.slurm.boxes.box import SLURM_USER
 
 DRAIN = """
 import asyncio
-from sunk.slurm.library import Library
+from sunk.slurm.libslurm.library import Library
 from sunk.slurm.orders import Orders
 
 async def main():
@@ -27,7 +27,7 @@ asyncio.run(main())
 READ = """
 import asyncio
 from sunk.slurm.errors import Unauthenticated
-from sunk.slurm.library import Library
+from sunk.slurm.libslurm.library import Library
 
 async def main():
     library = Library.load()

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 from tests.conftest import Kube
 
-from sunk.kube import access
-from sunk.kube.client import Client, Deletion, Preconditions
+from sunk.kube.api.client import Client, Deletion, Preconditions
+from sunk.kube.api.patch import Strategic
+from sunk.kube.api.retry import Retry
+from sunk.kube.api.subresource import bind, evict, rescale, scale
+from sunk.kube.auth import access
 from sunk.kube.core import PODS, Pod
 from sunk.kube.errors import Conflict, NotFound, TooManyRequests
-from sunk.kube.patch import Strategic
 from sunk.kube.resource import Record, Resource
-from sunk.kube.retry import Retry
-from sunk.kube.subresource import bind, evict, rescale, scale
 
 BUDGETS = Resource(Record, group="policy", version="v1", plural="poddisruptionbudgets")
 DEPLOYMENTS = Resource(Record, group="apps", version="v1", plural="deployments")

@@ -9,9 +9,9 @@ import pytest
 import yaml
 from msgspec import json
 
-from sunk.local import stock
+from sunk.local.kubernetes import stock
 from sunk.model.cluster.kind import SlurmClusterSpec
-from sunk.operator.slurmcluster.values import over, over_chart, read, spec, values
+from sunk.operator.slurmcluster.render.values import over, over_chart, read, spec, values
 
 CHART = Path(__file__).parents[2] / "charts" / "slurm"
 Tree = dict[str, Any]

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from sunk.local.slurm.remote import Remote
-from sunk.slurm.library import Library
+from sunk.slurm.libslurm.library import Library
 from sunk.slurm.records import Job, Node
 from sunk.slurm.states import NodeBase, NodeFlag, NodeState
 

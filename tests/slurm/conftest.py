@@ -7,9 +7,9 @@ import pytest
 from tests.slurm.asking import NODES, until_usable
 
 from sunk.local.slurm.remote import Remote
-from sunk.slurm.jobs import Jobs
-from sunk.slurm.library import Library
-from sunk.slurm.orders import Orders
+from sunk.slurm.libslurm.library import Library
+from sunk.slurm.orders.jobs import Jobs
+from sunk.slurm.orders.nodes import Orders
 
 # Elsewhere there is no libslurm to test.
 if find_spec("sunk.slurm.binding._libslurm") is None:

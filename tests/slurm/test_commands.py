@@ -14,10 +14,10 @@ from tests.slurm.terminal import terminal
 
 from sunk.local.slurm.remote import Remote
 from sunk.slurm import rpcs
-from sunk.slurm.description import Description
-from sunk.slurm.jobs import Jobs
-from sunk.slurm.library import Library
-from sunk.slurm.orders import Orders
+from sunk.slurm.libslurm.library import Library
+from sunk.slurm.orders.description import Description
+from sunk.slurm.orders.jobs import Jobs
+from sunk.slurm.orders.nodes import Orders
 
 ALICE = 1001
 SUNK = "/opt/sunk/bin/sunk"

@@ -3,7 +3,7 @@
 import resource
 
 from sunk.local.slurm.remote import Remote
-from sunk.slurm.library import Library
+from sunk.slurm.libslurm.library import Library
 
 
 async def test_it_says_what_it_runs_with(library: Library, cluster: Remote) -> None:

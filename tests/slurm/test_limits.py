@@ -6,14 +6,14 @@ import pytest
 from tests.slurm.asking import job, node
 
 from sunk.local.slurm.remote import Remote
-from sunk.slurm import bounds
 from sunk.slurm.binding.shapes import NODE_TEXT, SHORT
-from sunk.slurm.description import Description
 from sunk.slurm.errors import SlurmError, TooLong, UnknownName
-from sunk.slurm.jobs import Jobs
-from sunk.slurm.library import Library
-from sunk.slurm.orders import Orders
-from sunk.slurm.wire import Change
+from sunk.slurm.libslurm.library import Library
+from sunk.slurm.libslurm.wire import Change
+from sunk.slurm.orders import bounds
+from sunk.slurm.orders.description import Description
+from sunk.slurm.orders.jobs import Jobs
+from sunk.slurm.orders.nodes import Orders
 
 HELD = {"min_nodes": 1, "memory": 10, "priority": 0}
 KIB = 1 << 10

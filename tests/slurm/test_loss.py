@@ -7,8 +7,8 @@ from tests.slurm.asking import NODES, until_saved
 
 from sunk.local.slurm.remote import Remote
 from sunk.slurm.errors import Unreachable
-from sunk.slurm.library import Library
-from sunk.slurm.orders import Orders
+from sunk.slurm.libslurm.library import Library
+from sunk.slurm.orders.nodes import Orders
 
 
 async def test_a_loss_is_told_soon_and_ends_by_itself(library: Library, orders: Orders, cluster: Remote) -> None:

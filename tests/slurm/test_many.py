@@ -6,10 +6,10 @@ from collections.abc import Iterator
 import pytest
 from tests.slurm.asking import node
 
-from sunk.slurm.description import Description
-from sunk.slurm.jobs import Jobs
-from sunk.slurm.library import Library
-from sunk.slurm.orders import Orders
+from sunk.slurm.libslurm.library import Library
+from sunk.slurm.orders.description import Description
+from sunk.slurm.orders.jobs import Jobs
+from sunk.slurm.orders.nodes import Orders
 
 MANY = 1000
 PLAIN = ("n1", "n2")

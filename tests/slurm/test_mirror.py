@@ -9,10 +9,10 @@ import pytest
 from tests.slurm.asking import until, until_saved
 
 from sunk.local.slurm.remote import Remote
-from sunk.slurm.belief import Known, Stale, Unknown
-from sunk.slurm.library import Library
-from sunk.slurm.mirror import Mirror
-from sunk.slurm.orders import Orders
+from sunk.slurm.libslurm.library import Library
+from sunk.slurm.mirror.confidence import Known, Stale, Unknown
+from sunk.slurm.mirror.mirror import Mirror
+from sunk.slurm.orders.nodes import Orders
 from sunk.slurm.records import Node
 
 MANY = "sim[0001-1000]"

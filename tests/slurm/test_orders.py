@@ -10,15 +10,15 @@ from msgspec.structs import replace
 from tests.slurm.asking import job, node, until
 
 from sunk.local.slurm.remote import Remote
-from sunk.slurm import guarded
-from sunk.slurm.description import Description
 from sunk.slurm.errors import InvalidState, NotBatch, SlurmError, Transition
-from sunk.slurm.guarded import Covered
-from sunk.slurm.jobs import Jobs
-from sunk.slurm.library import Library
-from sunk.slurm.orders import Orders
+from sunk.slurm.libslurm.library import Library
+from sunk.slurm.libslurm.wire import Change, Expected
+from sunk.slurm.orders import guarded
+from sunk.slurm.orders.description import Description
+from sunk.slurm.orders.guarded import Covered
+from sunk.slurm.orders.jobs import Jobs
+from sunk.slurm.orders.nodes import Orders
 from sunk.slurm.states import JobBase, NodeBase, NodeFlag
-from sunk.slurm.wire import Change, Expected
 
 ALICE = 1001
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from tests.slurm.asking import node
 
-from sunk.slurm.description import Description
-from sunk.slurm.jobs import Jobs
-from sunk.slurm.library import Library
-from sunk.slurm.mirror import Mirror
-from sunk.slurm.orders import Orders
+from sunk.slurm.libslurm.library import Library
+from sunk.slurm.mirror.mirror import Mirror
+from sunk.slurm.orders.description import Description
+from sunk.slurm.orders.jobs import Jobs
+from sunk.slurm.orders.nodes import Orders
 
 PAGE = Path(__file__).parents[2] / "docs" / "concepts" / "slurm.md"
 NAMES = (Description, Jobs, Library, Mirror, Orders)

@@ -11,11 +11,11 @@ from tests.slurm.asking import job, node, until
 
 from sunk.local.slurm.remote import Remote
 from sunk.model.hostlist import expand
-from sunk.slurm.description import Description
-from sunk.slurm.jobs import Jobs
-from sunk.slurm.library import Library
-from sunk.slurm.loading import load
-from sunk.slurm.reading import NOT_NOW, SELDOM
+from sunk.slurm.libslurm.library import Library
+from sunk.slurm.libslurm.loading import load
+from sunk.slurm.mirror.reading import NOT_NOW, SELDOM
+from sunk.slurm.orders.description import Description
+from sunk.slurm.orders.jobs import Jobs
 from sunk.slurm.states import JobBase, JobFlag, NodeBase, NodeFlag
 
 ALICE = 1001

@@ -4,12 +4,12 @@ from tests.slurm.asking import MADE, job, until
 
 from sunk.local.slurm.remote import Remote
 from sunk.model.hostlist import expand
-from sunk.slurm.description import Description
-from sunk.slurm.jobs import Jobs
-from sunk.slurm.library import Library
+from sunk.slurm.libslurm.library import Library
 from sunk.slurm.membership import partitions_by_node
-from sunk.slurm.mirror import Mirror
-from sunk.slurm.orders import Orders
+from sunk.slurm.mirror.mirror import Mirror
+from sunk.slurm.orders.description import Description
+from sunk.slurm.orders.jobs import Jobs
+from sunk.slurm.orders.nodes import Orders
 
 
 async def test_a_job_shows_its_cpus_and_gpus_node_by_node(library: Library, jobs: Jobs, cluster: Remote) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from sunk.operator.slurmcluster.composition import definitions
-from sunk.operator.slurmcluster.objects import objects
-from sunk.operator.slurmcluster.values import spec
+from sunk.operator.slurmcluster.builders.objects import objects
+from sunk.operator.slurmcluster.render.layers import definitions
+from sunk.operator.slurmcluster.render.values import spec
 from sunk.operator.slurmcluster.view import view
 
 PROJECT = Path(__file__).parents[2]

@@ -134,7 +134,7 @@ and would leave them out in silence. */ -}}
 {{- end }}
 
 {{- /* The head of a policy for what syncers write, by the name that their accounts have; more variables may follow.
-The name is ACCOUNT_SUFFIX of src/sunk/model/syncerwrites.py, and rare: in these namespaces are accounts of others too. */ -}}
+The name is ACCOUNT_SUFFIX of src/sunk/model/contract/syncerwrites.py, and rare: in these namespaces are accounts of others too. */ -}}
 {{- define "sunk.bySyncers" -}}
 failurePolicy: Fail
 matchConditions:

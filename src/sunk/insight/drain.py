@@ -10,7 +10,7 @@ from sunk.service.asking import asked, reaching
 
 if TYPE_CHECKING:
     from sunk.insight.ordering import Told
-    from sunk.kube.client import Client
+    from sunk.kube.api.client import Client
 
 _wait = click.option(
     "--timeout",

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from sunk.insight.explaining import Explanation
     from sunk.insight.overview.findings import Found
-    from sunk.kube.client import Client
+    from sunk.kube.api.client import Client
 
 
 @click.group()

@@ -12,11 +12,11 @@ from msgspec import Struct
 from sunk.insight.overview.members import Seen, cause_of, line
 from sunk.kube.core import Condition, Node, Pod, condition
 from sunk.model import names
-from sunk.model.report import Report
+from sunk.model.contract.report import Report
 from sunk.objects.clusters import SlurmCluster
 from sunk.objects.members import NodeSet
 from sunk.objects.standing import cleared, finished, pending_deletion, ready, running, terminating
-from sunk.operator.slurmcluster.availability import IN_STEP
+from sunk.operator.slurmcluster.rollout.status import IN_STEP
 
 OURS: Final = "k8s:"
 NEW: Final = "k8s: new node"

@@ -9,12 +9,12 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from sunk.kube.client import Client
+from sunk.kube.api.client import Client
+from sunk.kube.api.patch import Merge
 from sunk.kube.errors import Conflict, NotFound
-from sunk.kube.patch import Merge
 from sunk.kube.resource import Record, Resource
-from sunk.model import keyset
-from sunk.model.keyset import SLURM_JWKS, SLURM_KEY, KeySet
+from sunk.model.contract import keyset
+from sunk.model.contract.keyset import SLURM_JWKS, SLURM_KEY, KeySet
 from sunk.model.refusal import Refusal
 
 KEY_BYTES: Final = 1024

@@ -13,8 +13,8 @@ import click
 from sunk.service.asking import asked, reaching
 
 if TYPE_CHECKING:
-    from sunk.kube.client import Client
-    from sunk.model.keyset import KeySet
+    from sunk.kube.api.client import Client
+    from sunk.model.contract.keyset import KeySet
 
 _READ_AGAIN = """\
 Files in Pods follow within two minutes; docs/guides/security.md says how to see that all have. Then have the daemons read them, and repeat it for Pods that were away:

@@ -19,7 +19,7 @@ from sunk.model import names
 from sunk.model.nodeslice import Entry
 from sunk.objects.members import NodeSet
 from sunk.objects.standing import cleared, finished, may_hold_job, pending_deletion, ready, terminating
-from sunk.slurm import extra
+from sunk.slurm.orders import extra
 from sunk.slurm.records import Node as Row
 from sunk.slurm.states import NodeBase, NodeFlag
 

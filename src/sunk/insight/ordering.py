@@ -14,12 +14,12 @@ from typing import Final, Literal
 from msgspec import Struct, json
 from msgspec.structs import replace
 
-from sunk.kube.client import Client, Scope
+from sunk.kube.api.client import Client, Scope
+from sunk.kube.api.patch import Merge
 from sunk.kube.core import PODS, Pod, condition
 from sunk.kube.errors import NotFound
-from sunk.kube.patch import Merge
 from sunk.model import foreign, hostlist, names
-from sunk.model.personal import LONGEST, Answer, Order
+from sunk.model.contract.requests import LONGEST, Answer, Order
 from sunk.model.refusal import Refusal
 
 INTERVAL: Final = 0.2

@@ -3,10 +3,10 @@
 from typing import Final
 
 from sunk.insight import laws
+from sunk.kube.cache.store import Store
 from sunk.kube.core import Node
 from sunk.kube.resource import Key
-from sunk.kube.store import Store
-from sunk.model import kept
+from sunk.model.contract import kept
 from sunk.objects.members import NodeSlice
 from sunk.slurm.records import Node as Row
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from sunk.insight.overview.overview import Overview
-    from sunk.kube.client import Client
+    from sunk.kube.api.client import Client
 
 AROUND = 12
 """Lines of a screen that are not about members."""

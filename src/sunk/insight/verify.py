@@ -11,8 +11,8 @@ from sunk.service.asking import asked, reaching
 
 if TYPE_CHECKING:
     from sunk.insight.watching import Breach, Watching
-    from sunk.kube.client import Client
-    from sunk.slurm.mirror import Mirror
+    from sunk.kube.api.client import Client
+    from sunk.slurm.mirror.mirror import Mirror
 
 BROKEN = 1
 UNJUDGED = 3
@@ -115,9 +115,9 @@ async def _mirror(stack: AsyncExitStack) -> "Mirror | None":
     """A mirror that runs until the stack ends, where there is a Slurm to look at."""
     from importlib.util import find_spec
 
-    from sunk.slurm.library import Library
-    from sunk.slurm.loading import EXTENSION
-    from sunk.slurm.mirror import Mirror
+    from sunk.slurm.libslurm.library import Library
+    from sunk.slurm.libslurm.loading import EXTENSION
+    from sunk.slurm.mirror.mirror import Mirror
 
     if find_spec(EXTENSION) is None:
         return None

@@ -12,17 +12,18 @@ from msgspec import Struct
 from sunk.insight import laws
 from sunk.insight.laws import Fault, Held, Sides
 from sunk.insight.owed import Owed
-from sunk.kube.client import EVERYWHERE, Client, Scope
-from sunk.kube.collection import Collection
+from sunk.kube.api.client import EVERYWHERE, Client, Scope
+from sunk.kube.cache.collection import Collection
+from sunk.kube.control.tasks import running
 from sunk.kube.core import NODES, PODS, Node, Pod
 from sunk.kube.errors import Forbidden
 from sunk.kube.resource import Key
-from sunk.kube.tasks import running
-from sunk.model import hostlist, kept, names
+from sunk.model import hostlist, names
+from sunk.model.contract import kept
 from sunk.objects.members import NODESETS, NODESLICES, NodeSet, NodeSlice
 from sunk.objects.standing import cleared, terminating
-from sunk.slurm.belief import Known, Stale, Unknown
-from sunk.slurm.mirror import Mirror
+from sunk.slurm.mirror.confidence import Known, Stale, Unknown
+from sunk.slurm.mirror.mirror import Mirror
 from sunk.slurm.records import Job, Node as Row
 
 CALM: Final = 0.2

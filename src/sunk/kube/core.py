@@ -6,9 +6,9 @@ from typing import Final
 from msgspec import Struct, field, msgpack
 from msgspec.structs import force_setattr
 
+from sunk.kube.cache.shared import Shared
 from sunk.kube.resource import Record, Resource
-from sunk.kube.shared import Shared
-from sunk.model.quantity import Quantity
+from sunk.model.kubernetes.quantity import Quantity
 
 
 class Condition(Struct, frozen=True, gc=False, rename="camel"):

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sunk.local.spec import DEFAULT_NAME, DEFAULT_NODES
+from sunk.local.kubernetes.spec import DEFAULT_NAME, DEFAULT_NODES
 
 if TYPE_CHECKING:
-    from sunk.local.cluster import Cluster
+    from sunk.local.kubernetes.cluster import Cluster
 
 name_option = click.option("--name", default=DEFAULT_NAME, show_default=True, help="Which cluster, if you run several.")
 
@@ -34,7 +34,8 @@ def build(*, releases: tuple[str, ...]) -> None:
 
     Kubernetes and CoreDNS from source, kubectl and helm, the container images.
     """
-    from sunk.local import images, stock
+    from sunk.local.build import images
+    from sunk.local.kubernetes import stock
 
     stock.fill()
     for release in releases:
@@ -61,7 +62,7 @@ def up(  # noqa: PLR0913 (one argument an option)
           taints: [{key: dedicated, value: slurm, effect: NoSchedule}]
           resources: {sunk.coreweave.com/accelerator: 8}
     """  # noqa: D301
-    from sunk.local import cluster, spec as specs, stock
+    from sunk.local.kubernetes import cluster, spec as specs, stock
 
     cluster.require_root()
     spec = specs.chosen(name, count=nodes, file=config, api_only=api_only)
@@ -103,7 +104,8 @@ def install(*, name: str, values: tuple[Path, ...]) -> None:
       kubectl rollout restart deployment slurm-controller slurm-accounting slurm-syncer
       kubectl rollout restart statefulset slurm-login
     """  # noqa: D301
-    from sunk.local import cluster, install as installing
+    from sunk.local import install as installing
+    from sunk.local.kubernetes import cluster
 
     found = cluster.running_one(name)
     done = installing.install(found, values=values)
@@ -123,7 +125,7 @@ def down(*, name: str) -> None:
 
     Works as well on what an interrupted `up` or killed processes have left.
     """
-    from sunk.local import cluster
+    from sunk.local.kubernetes import cluster
     from sunk.local.progress import step
 
     cluster.require_root()
@@ -136,7 +138,7 @@ def down(*, name: str) -> None:
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def status(*, as_json: bool) -> None:
     """Show every cluster, and whether it runs."""
-    from sunk.local import status as statuses
+    from sunk.local.kubernetes import status as statuses
 
     click.echo(statuses.as_json() if as_json else statuses.as_text())
 
@@ -149,7 +151,7 @@ def load(*, name: str, image: str) -> None:
 
     IMAGE is the path of an image archive, or the name of an image that was built here.
     """
-    from sunk.local import cluster, stock
+    from sunk.local.kubernetes import cluster, stock
 
     cluster.load(cluster.running_one(name), stock.archive(image))
 
@@ -161,7 +163,7 @@ def kubeconfig(*, name: str) -> None:
 
     For a shell: export KUBECONFIG=$(sunk local kubeconfig)
     """
-    from sunk.local import cluster
+    from sunk.local.kubernetes import cluster
 
     click.echo(cluster.answering_one(name).kubeconfig)
 
@@ -174,7 +176,8 @@ def execute(*, name: str, command: tuple[str, ...]) -> None:
 
     COMMAND gets KUBECONFIG set, and finds kubectl and helm in PATH.
     """
-    from sunk.local import cluster, parts
+    from sunk.local.build import parts
+    from sunk.local.kubernetes import cluster
     from sunk.model.refusal import Refusal
 
     found = cluster.answering_one(name)
@@ -199,7 +202,8 @@ def fake_kubelet(*, name: str, nodes: int, fleet: str, keep: bool) -> None:
     """
     import asyncio
 
-    from sunk.local import cluster, fakekubelet
+    from sunk.local import fakekubelet
+    from sunk.local.kubernetes import cluster
 
     kubeconfig = cluster.running_one(name).kubeconfig
     settings = fakekubelet.Settings(nodes=nodes, fleet=fleet, keep=keep)

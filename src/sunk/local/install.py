@@ -11,11 +11,12 @@ from typing import Final
 
 from msgspec import Struct
 
-from sunk.local import cluster as clusters, paths, stock
-from sunk.local.cluster import Cluster
+from sunk.local import paths
+from sunk.local.kubernetes import cluster as clusters, stock
+from sunk.local.kubernetes.cluster import Cluster
+from sunk.local.kubernetes.stock import Stock
 from sunk.local.progress import step
 from sunk.local.shell import run
-from sunk.local.stock import Stock
 from sunk.model.refusal import Refusal
 
 OPERATOR: Final = "sunk"

@@ -26,12 +26,12 @@ PENDING_DELETION: Final = f"{GROUP}/pending-deletion"
 """Annotation: it has to go, and why. Written by the NodeSet controller; the syncer drains upon it."""
 CLEAR_TO_DELETE: Final = f"{GROUP}/clear-to-delete"
 """Annotation: drained and idle by a read made for this; its value says when that was, and names the drain
-(`sunk.model.clearance`). Written by the syncer; the NodeSet controller takes off one that is too old."""
+(`sunk.model.contract.clearance`). Written by the syncer; the NodeSet controller takes off one that is too old."""
 CORDON: Final = f"{GROUP}/cordon"
 """Annotation: its Node takes no new work, and why (may be empty). Written by the Pod controller; the syncer drains."""
 KEPT_DRAIN: Final = f"{GROUP}/kept-drain"
 """Annotation: the reason of a drain that a person has put on this machine's node, to be put on again when it has left and
-is back. On the Node each line begins with namespace/cluster and a colon (`sunk.model.kept`); the Pod controller copies
+is back. On the Node each line begins with namespace/cluster and a colon (`sunk.model.contract.kept`); the Pod controller copies
 the reason for Pods of that cluster. Beyond the Node object it is kept in ConfigMaps (`sunk.operator.keptdrains`)."""
 RESTART: Final = f"{GROUP}/restart"
 """Annotation: the syncer asks for a new Pod in place of this one, since Slurm and its slurmd do not find each other: when,

@@ -4,7 +4,7 @@ from typing import Final
 
 from sunk.kube.custom import Custom, resource
 from sunk.model.cluster.kind import SLURMCLUSTER, SlurmClusterSpec, SlurmClusterStatus
-from sunk.model.report import Report
+from sunk.model.contract.report import Report
 
 SlurmCluster = Custom[SlurmClusterSpec, SlurmClusterStatus]
 

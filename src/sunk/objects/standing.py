@@ -4,7 +4,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from sunk.kube.core import ContainerStatus, Pod
-from sunk.model import clearance, names
+from sunk.model import names
+from sunk.model.contract import clearance
 
 NODE: Final = f"{names.GROUP}/node"
 """Annotation: the Node that a Pod was made for, readable also before it is bound."""

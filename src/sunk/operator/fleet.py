@@ -5,7 +5,7 @@ Each is followed once, whoever asks: a second watch of all Pods of a cluster wou
 
 from msgspec import Struct
 
-from sunk.kube.collection import Collection
+from sunk.kube.cache.collection import Collection
 from sunk.kube.core import NODES, PODS, Node, Pod
 from sunk.objects.members import NODESETS, NodeSet, owner_uid
 from sunk.objects.standing import node_of

@@ -20,13 +20,14 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from sunk.kube.collection import Collection
+from sunk.kube.api.patch import Merge
+from sunk.kube.cache.collection import Collection
 from sunk.kube.core import CONFIG_MAPS, ConfigMap, Node
 from sunk.kube.errors import AlreadyExists, NotFound
-from sunk.kube.patch import Merge
 from sunk.kube.resource import Key
-from sunk.model import kept, names
+from sunk.model import names
 from sunk.model.cluster.kind import SLURMCLUSTER
+from sunk.model.contract import kept
 from sunk.objects.clusters import SLURMCLUSTERS
 from sunk.service.part import Setting
 from sunk.service.scoped import Scoped

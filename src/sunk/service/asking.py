@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from sunk.kube.client import Client
+    from sunk.kube.api.client import Client
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -27,10 +27,11 @@ def asked(
     ask: "Callable[[Client, str], Awaitable[T]]", *, kubeconfig: Path | None, context: str | None, namespace: str | None
 ) -> T:
     """Ask the API server about a namespace; whatever it or the way to it refuses ends in a sentence."""
-    from sunk.kube import access, loop
-    from sunk.kube.client import Client
-    from sunk.kube.credentials import AccessError
+    from sunk.kube.api.client import Client
+    from sunk.kube.auth import access
+    from sunk.kube.auth.credentials import AccessError
     from sunk.kube.errors import KubeError
+    from sunk.kube.process import loop
     from sunk.model.refusal import Refusal
 
     async def answer() -> T:

@@ -18,7 +18,7 @@ import click
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from sunk.kube.access import Access
+    from sunk.kube.auth.access import Access
     from sunk.service.part import Build
     from sunk.service.process import Order
 
@@ -42,8 +42,9 @@ class Wish(Struct, frozen=True):
 
     def begin(self) -> "Access":
         """Start the log and find the way to the API server; one that cannot be found is a Refusal."""
-        from sunk.kube import access, logs
-        from sunk.kube.credentials import AccessError
+        from sunk.kube.auth import access
+        from sunk.kube.auth.credentials import AccessError
+        from sunk.kube.process import logs
         from sunk.model.refusal import Refusal
 
         logs.start(level=self.log_level)
@@ -155,7 +156,7 @@ def _bounds(*, workers: int, at_once: str, stop_seconds: float) -> tuple[Callabl
 
 def run(order: "Order", *, access: "Access", builds: "Iterable[Build]", called: str) -> int:
     """Run to the end; returns the exit code. What a person can mend is a Refusal."""
-    from sunk.kube import loop
+    from sunk.kube.process import loop
     from sunk.model.refusal import Refusal
     from sunk.service.process import until_told
 

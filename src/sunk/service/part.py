@@ -12,10 +12,10 @@ from typing import Any, Protocol, TypeVar
 from msgspec import Struct, field
 from prometheus_client.registry import Collector
 
-from sunk.kube.client import Client
-from sunk.kube.collection import Collection
-from sunk.kube.controller import Controller
-from sunk.kube.events import Recorder
+from sunk.kube.api.client import Client
+from sunk.kube.cache.collection import Collection
+from sunk.kube.control.controller import Controller
+from sunk.kube.control.events import Recorder
 
 T = TypeVar("T")
 

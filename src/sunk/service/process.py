@@ -22,21 +22,21 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from sunk.kube.access import Access
-from sunk.kube.client import Client
-from sunk.kube.collection import Collection
-from sunk.kube.controller import Controller
-from sunk.kube.events import Recorder
-from sunk.kube.exchange import Exchange
-from sunk.kube.health import Health, Watchdog, served
-from sunk.kube.lease import Lease, identity
-from sunk.kube.limits import Bucket
-from sunk.kube.metrics import CLOCK, CONTROLLER, EVENTS, LEASE, LIMIT, QUEUE, STORE, WATCH, Metrics
+from sunk.kube.api.client import Client
+from sunk.kube.api.exchange import Exchange
+from sunk.kube.api.limits import Bucket
+from sunk.kube.api.retry import Retry
+from sunk.kube.auth.access import Access
+from sunk.kube.cache.collection import Collection
+from sunk.kube.cache.store import Store
+from sunk.kube.control.controller import Controller
+from sunk.kube.control.events import Recorder
+from sunk.kube.control.leadership import Timing
+from sunk.kube.control.lease import Lease, identity
+from sunk.kube.control.tasks import running
+from sunk.kube.process.health import Health, Watchdog, served
+from sunk.kube.process.metrics import CLOCK, CONTROLLER, EVENTS, LEASE, LIMIT, QUEUE, STORE, WATCH, Metrics
 from sunk.kube.resource import Key
-from sunk.kube.retry import Retry
-from sunk.kube.store import Store
-from sunk.kube.tasks import running
-from sunk.kube.term import Timing
 from sunk.model.refusal import Refusal
 from sunk.service.part import Build, Part, Setting
 from sunk.service.reign import Reign

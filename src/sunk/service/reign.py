@@ -17,9 +17,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final, Never
 
-from sunk.kube.lease import Lease
-from sunk.kube.tasks import running
-from sunk.kube.term import Lost, Term
+from sunk.kube.control.leadership import Lost, Term
+from sunk.kube.control.lease import Lease
+from sunk.kube.control.tasks import running
 from sunk.service.part import Work
 
 log = logging.getLogger(__name__)

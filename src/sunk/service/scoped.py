@@ -7,9 +7,9 @@ filter behind it would ask for more than it needs.
 from collections.abc import Mapping
 from typing import Final, Generic
 
-from sunk.kube.client import Scope
-from sunk.kube.collection import Collection
-from sunk.kube.index import Index
+from sunk.kube.api.client import Scope
+from sunk.kube.cache.collection import Collection
+from sunk.kube.cache.index import Index
 from sunk.kube.resource import Key, R, Resource
 from sunk.service.part import Setting
 

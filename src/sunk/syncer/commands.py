@@ -10,7 +10,7 @@ import click
 from sunk.service.options import Wish, run, serving
 
 if TYPE_CHECKING:
-    from sunk.kube.access import Access
+    from sunk.kube.auth.access import Access
     from sunk.service.process import Order
     from sunk.syncer.process import Choice
 
@@ -19,7 +19,7 @@ _POSITIVE = click.FloatRange(min=0)
 
 
 def _manner(command: F) -> F:
-    """The options that say how it behaves; they are the fields of `sunk.syncer.ground.Manner`."""
+    """The options that say how it behaves; they are the fields of `sunk.syncer.context.Manner`."""
     made = (
         _seconds("--not-ready-after", 5.0, "A node is drained after its Pod has not been ready for this long."),
         click.option(
@@ -80,7 +80,7 @@ def syncer(*, cluster: str, namespace: str, wish: Wish, **manner: Any) -> None:
     Runs where libslurm is: in the image sunk, beside a sackd of the cluster, until SIGTERM. Any number of replicas may
     run: one leads, the others stand by with everything read.
     """
-    from sunk.syncer.ground import Manner
+    from sunk.syncer.context import Manner
     from sunk.syncer.process import Choice
 
     found = wish.begin()
@@ -90,11 +90,11 @@ def syncer(*, cluster: str, namespace: str, wish: Wish, **manner: Any) -> None:
 
 
 def _run(choice: "Choice", order: "Order", *, access: "Access") -> None:
-    from sunk.kube import loop
-    from sunk.slurm.wire import Wire
+    from sunk.kube.process import loop
+    from sunk.slurm.libslurm.wire import Wire
+    from sunk.syncer.config.startup import until_usable
     from sunk.syncer.metrics import Counted
     from sunk.syncer.process import syncer as build
-    from sunk.syncer.waiting import until_usable
 
     if not loop.run(until_usable(host=order.host, port=order.port)):
         return

@@ -12,8 +12,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from sunk.kube.cache.store import Store
 from sunk.kube.resource import Key
-from sunk.kube.store import Store
 from sunk.model.nodeslice import Entry
 from sunk.objects.members import NodeSlice
 

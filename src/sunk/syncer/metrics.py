@@ -11,11 +11,11 @@ from prometheus_client.registry import Collector
 
 from sunk.model import faults
 from sunk.slurm.errors import SlurmError, Unreachable
-from sunk.slurm.library import Library
-from sunk.slurm.pace import MirrorStatistics
-from sunk.syncer.clocks import Clocks
-from sunk.syncer.downward import Downward, DownwardStatistics
-from sunk.syncer.ground import Ground
+from sunk.slurm.libslurm.library import Library
+from sunk.slurm.mirror.pace import MirrorStatistics
+from sunk.syncer.context import Ground
+from sunk.syncer.drains.controller import Downward, DownwardStatistics
+from sunk.syncer.visibility.clocks import Clocks
 
 S = TypeVar("S")
 T = TypeVar("T")

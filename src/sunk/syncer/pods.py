@@ -10,8 +10,8 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from sunk.kube.client import Client, Scope
-from sunk.kube.collection import Collection, Fit
+from sunk.kube.api.client import Client, Scope
+from sunk.kube.cache.collection import Collection, Fit
 from sunk.kube.core import ContainerStatus
 from sunk.kube.resource import Record, Resource
 from sunk.objects.members import NodeSet, owner_uid

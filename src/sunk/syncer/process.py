@@ -7,35 +7,35 @@ from typing import Final
 
 from msgspec import Struct
 
-from sunk.kube.client import Scope
-from sunk.kube.collection import Collection
+from sunk.kube.api.client import Scope
+from sunk.kube.api.limits import Bucket
+from sunk.kube.cache.collection import Collection
 from sunk.kube.core import CONFIG_MAPS
-from sunk.kube.limits import Bucket
 from sunk.objects.clusters import SLURMCLUSTERS
 from sunk.objects.members import NODESETS, NODESLICES
 from sunk.service.part import Build, Part, Setting
-from sunk.slurm.accounting import Inquiry
-from sunk.slurm.library import Library
-from sunk.slurm.mirror import Mirror
-from sunk.slurm.orders import Orders
-from sunk.syncer.accepting import Accepting
-from sunk.syncer.clearing import Clearing
-from sunk.syncer.clocks import Clocks
-from sunk.syncer.completing import Completing
-from sunk.syncer.configuration import Configuration
-from sunk.syncer.downward import Downward
-from sunk.syncer.ground import Ground, Manner
-from sunk.syncer.holders import Holders
+from sunk.slurm.libslurm.library import Library
+from sunk.slurm.mirror.accounting import Inquiry
+from sunk.slurm.mirror.mirror import Mirror
+from sunk.slurm.orders.nodes import Orders
+from sunk.syncer.conditions.controller import Upward
+from sunk.syncer.config.controller import Configuration
+from sunk.syncer.context import Ground, Manner
+from sunk.syncer.drains.controller import Downward
 from sunk.syncer.members import Members
 from sunk.syncer.metrics import Collected
-from sunk.syncer.orphans import Orphans
 from sunk.syncer.pods import compute_pods
-from sunk.syncer.release import Release
-from sunk.syncer.report import Reporter
-from sunk.syncer.reshape import Reshape
-from sunk.syncer.sight import Sight
-from sunk.syncer.strangers import Strangers
-from sunk.syncer.upward import Upward
+from sunk.syncer.removal.clearance import Clearing
+from sunk.syncer.removal.completing import Completing
+from sunk.syncer.removal.holders import Holders
+from sunk.syncer.removal.orphans import Orphans
+from sunk.syncer.removal.release import Release
+from sunk.syncer.removal.reshape import Reshape
+from sunk.syncer.removal.unregistered import Strangers
+from sunk.syncer.visibility.acceptance import Accepting
+from sunk.syncer.visibility.clocks import Clocks
+from sunk.syncer.visibility.report import Reporter
+from sunk.syncer.visibility.visibility import Sight
 
 RESTARTS: Final = 0.1
 """Pods that are started anew in a second at most, to make Slurm know them."""

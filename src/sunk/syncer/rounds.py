@@ -5,11 +5,11 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, Never
 
-from sunk.kube.collection import Collection
+from sunk.kube.cache.collection import Collection
 from sunk.kube.errors import KubeError
 from sunk.model.faults import survived
-from sunk.slurm.belief import Stale
 from sunk.slurm.errors import SlurmError
+from sunk.slurm.mirror.confidence import Stale
 
 log = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from tests.conftest import Kubectl
 from tests.e2e.slurmcluster.release import LABEL, Release
 from tests.helm import Helm
 
-from sunk.local import stock
-from sunk.local.cluster import Cluster
+from sunk.local.kubernetes import stock
+from sunk.local.kubernetes.cluster import Cluster
 from sunk.model import names
 
 OPERATOR = "sunk-controller-manager"

@@ -4,7 +4,7 @@ from tests.e2e.slurmcluster.release import Release, on
 from tests.e2e.slurmcluster.sides import cordoned, node_of, reasons, seen, sunk, uid_of
 from tests.waiting import eventually
 
-from sunk.model import drains
+from sunk.model.contract import drains
 
 KINDS = ("cpu", "cpu", "cpu")
 VALUES = {"accounting": {"enabled": False}, "compute": {"nodes": {"cpu": {"affinity": on("cpu")}}}}

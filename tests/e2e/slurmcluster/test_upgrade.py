@@ -3,8 +3,9 @@
 import pytest
 from tests.e2e.slurmcluster.release import Release, on
 
-from sunk.local import cluster as clusters, images
-from sunk.local.cluster import Cluster
+from sunk.local.build import images
+from sunk.local.kubernetes import cluster as clusters
+from sunk.local.kubernetes.cluster import Cluster
 
 pytestmark = pytest.mark.full
 

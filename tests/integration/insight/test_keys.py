@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.conftest import Kube
 
 from sunk.insight.keyring import SECRETS
-from sunk.model import keyset
+from sunk.model.contract import keyset
 
 OLD = b"o" * 1024
 NAME = "slurm-auth-slurm"

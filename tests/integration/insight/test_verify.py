@@ -11,9 +11,9 @@ from tests import crds
 from tests.conftest import Kube
 
 from sunk.insight.watching import Breach
-from sunk.kube.client import Deletion
+from sunk.kube.api.client import Deletion
+from sunk.kube.api.patch import Strategic
 from sunk.kube.core import PODS
-from sunk.kube.patch import Strategic
 from sunk.model import names
 
 PATIENCE = 30.0

@@ -10,8 +10,8 @@ from tests import crds
 from tests.conftest import Kube
 from tests.integration.nodeset.stage import Operator, Stage, fleet_of
 
-from sunk.local.cluster import Cluster
 from sunk.local.fakekubelet import fake_kubelet
+from sunk.local.kubernetes.cluster import Cluster
 
 Staging = Callable[..., AbstractAsyncContextManager[Stage]]
 

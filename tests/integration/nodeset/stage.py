@@ -12,22 +12,23 @@ from typing import Any, Self, TypeVar
 
 from tests.conftest import Kube
 
-from sunk.kube import access
-from sunk.kube.client import Client, Scope
-from sunk.kube.collection import Collection
+from sunk.kube.api.client import Client, Scope
+from sunk.kube.api.exchange import Exchange, parts
+from sunk.kube.api.patch import Merge, Strategic
+from sunk.kube.auth import access
+from sunk.kube.cache.collection import Collection
+from sunk.kube.control.events import Recorder
+from sunk.kube.control.tasks import running
 from sunk.kube.core import NODES, PODS, Node, Pod, condition
 from sunk.kube.errors import Conflict, NotFound
-from sunk.kube.events import Recorder
-from sunk.kube.exchange import Exchange, parts
-from sunk.kube.patch import Merge, Strategic
 from sunk.kube.resource import Record, Resource
-from sunk.kube.tasks import running
 from sunk.local.fakekubelet import FLEET, FakeKubelet, Settings, Trait
-from sunk.model import clearance, names
+from sunk.model import names
+from sunk.model.contract import clearance
 from sunk.model.nodeset import NODESET
 from sunk.model.nodeslice import Entry
 from sunk.objects.members import NODESETS, NODESLICES, NodeSet, NodeSlice
-from sunk.operator.nodeset.batches import together
+from sunk.operator.nodeset.act.batches import together
 from sunk.operator.nodeset.controller import nodesets
 from sunk.service.part import Build, Setting
 from sunk.service.process import named

@@ -8,15 +8,15 @@ from tests.conftest import Kube
 from tests.integration.nodeset.conftest import Staging
 from tests.integration.nodeset.stage import Operator, Stage, eventually, says
 
-from sunk.kube.client import Deletion
+from sunk.kube.api.client import Deletion
+from sunk.kube.api.patch import Json, Merge
 from sunk.kube.core import NODES, PODS, Taint
-from sunk.kube.patch import Json, Merge
 from sunk.kube.resource import Record, Resource
 from sunk.local.fakekubelet import Trait, steer
 from sunk.model import names
 from sunk.model.nodeslice import Entry
 from sunk.operator.nodeset import controller
-from sunk.operator.nodeset.claims import claim_of
+from sunk.operator.nodeset.act.claims import claim_of
 
 DAEMON_SETS = Resource(Record, group="apps", version="v1", plural="daemonsets")
 QUOTAS = Resource(Record, version="v1", plural="resourcequotas")

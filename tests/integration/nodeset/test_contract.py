@@ -8,7 +8,7 @@ from tests.conftest import Kubectl
 from tests.integration.nodeset.stage import Operator, Stage, eventually
 
 from sunk.kube.errors import ApiError, Invalid
-from sunk.local import stock
+from sunk.local.kubernetes import stock
 
 
 @pytest.fixture

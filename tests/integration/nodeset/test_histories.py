@@ -19,26 +19,28 @@ from tests.conftest import Kube
 from tests.integration.nodeset.stage import Operator, Stage, Syncer, eventually, fleet_of, says
 from tests.integration.nodeset.witness import Witness
 
-from sunk.kube.client import Deletion, Scope
-from sunk.kube.collection import Collection
+from sunk.kube.api.client import Deletion, Scope
+from sunk.kube.api.patch import Strategic
+from sunk.kube.cache.collection import Collection
+from sunk.kube.control.events import Recorder
+from sunk.kube.control.tasks import running
 from sunk.kube.core import NAMESPACES, NODES, PODS, Node, Pod
 from sunk.kube.errors import ApiError, NotFound
-from sunk.kube.events import Recorder
-from sunk.kube.patch import Strategic
-from sunk.kube.tasks import running
-from sunk.local.cluster import Cluster
 from sunk.local.fakekubelet import FLEET, fake_kubelet
+from sunk.local.kubernetes.cluster import Cluster
 from sunk.model import names
 from sunk.objects.members import NODESETS, NODESLICES, by_owner, index_value
 from sunk.operator.fleet import by_node
-from sunk.operator.nodeset import absence, controller, healing
-from sunk.operator.nodeset.census import Census
-from sunk.operator.nodeset.claims import claim_of
+from sunk.operator.nodeset import controller
+from sunk.operator.nodeset.act.claims import claim_of
+from sunk.operator.nodeset.act.podbuilder import Moulds
 from sunk.operator.nodeset.controller import by_member
-from sunk.operator.nodeset.moulds import Moulds
-from sunk.operator.nodeset.plan import plan
-from sunk.operator.nodeset.slices import shards, spread
-from sunk.operator.nodeset.upkeep import Moment
+from sunk.operator.nodeset.decide import healing
+from sunk.operator.nodeset.decide.plan import plan
+from sunk.operator.nodeset.decide.slices import shards, spread
+from sunk.operator.nodeset.decide.upkeep import Moment
+from sunk.operator.nodeset.observe import absence
+from sunk.operator.nodeset.observe.snapshot import Census
 from sunk.service.part import Setting
 from sunk.service.scoped import Scoped
 

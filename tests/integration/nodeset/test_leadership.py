@@ -7,18 +7,18 @@ from tests.conftest import Kube
 from tests.integration.nodeset.conftest import Staging
 from tests.integration.nodeset.stage import Operator, Stage, eventually
 
-from sunk.kube.collection import Collection
+from sunk.kube.api.patch import Merge
+from sunk.kube.cache.collection import Collection
+from sunk.kube.control.tasks import running
 from sunk.kube.core import NODES
 from sunk.kube.errors import Conflict
-from sunk.kube.patch import Merge
 from sunk.kube.resource import Key
-from sunk.kube.tasks import running
 from sunk.model import names
 from sunk.model.nodeslice import Entry
 from sunk.objects.members import NODESLICES
-from sunk.operator.nodeset.claims import claim, claim_of
-from sunk.operator.nodeset.ledger import Ledger
-from sunk.operator.nodeset.slices import shards, spread
+from sunk.operator.nodeset.act.claims import claim, claim_of
+from sunk.operator.nodeset.act.slicecontrol import Ledger
+from sunk.operator.nodeset.decide.slices import shards, spread
 from sunk.service.part import Setting
 from sunk.service.scoped import Scoped
 
@@ -37,7 +37,7 @@ async def test_who_may_not_write_deletes_nothing_though_it_was_cleared(
     await stage.change(replicas=2)
     name = next(iter(await eventually(stage.marked, bool)))
     await stage.clear(name)
-    with caplog.at_level("WARNING", logger="sunk.kube.controller"):
+    with caplog.at_level("WARNING", logger="sunk.kube.control.controller"):
         await eventually(lambda: said(caplog, "another may lead"), bool)
     assert operator.deleted() == []
     assert name in await stage.pods()

@@ -8,14 +8,14 @@ from tests.conftest import Kube
 from tests.integration.nodeset.conftest import Staging
 from tests.integration.nodeset.stage import Operator, Stage, eventually, message, says
 
-from sunk.kube.client import Scope
+from sunk.kube.api.client import Scope
+from sunk.kube.api.patch import Merge, Strategic
 from sunk.kube.core import NODES, PODS, Pod
-from sunk.kube.patch import Merge, Strategic
 from sunk.local.fakekubelet import Trait, steer
 from sunk.model import names
 from sunk.objects.members import NODESETS, NODESLICES
-from sunk.operator.nodeset import absence
-from sunk.operator.nodeset.claims import claim_of
+from sunk.operator.nodeset.act.claims import claim_of
+from sunk.operator.nodeset.observe import absence
 
 
 async def gone_sets(stage: Stage) -> bool:

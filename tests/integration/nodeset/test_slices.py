@@ -6,11 +6,11 @@ from tests.integration.nodeset.conftest import Staging
 from tests.integration.nodeset.stage import Operator, Stage, eventually
 from tests.integration.nodeset.witness import Witness
 
-from sunk.kube.client import Deletion
-from sunk.kube.tasks import running
+from sunk.kube.api.client import Deletion
+from sunk.kube.control.tasks import running
 from sunk.objects.members import NODESLICES
-from sunk.operator.nodeset.batches import together
-from sunk.operator.nodeset.slices import added, spread
+from sunk.operator.nodeset.act.batches import together
+from sunk.operator.nodeset.decide.slices import added, spread
 
 SIZE = 100
 

@@ -8,9 +8,9 @@ from tests.integration.nodeset.conftest import Staging
 from tests.integration.nodeset.stage import Operator, Stage, eventually, message, says
 from tests.integration.nodeset.witness import Witness
 
-from sunk.kube.client import Scope
+from sunk.kube.api.client import Scope
+from sunk.kube.control.tasks import running
 from sunk.kube.core import PODS, Pod
-from sunk.kube.tasks import running
 from sunk.model import names
 from sunk.objects.members import REVISIONS, ControllerRevision
 from sunk.objects.standing import pending_deletion, ready

@@ -11,18 +11,18 @@ from typing import Any
 from msgspec import Struct
 from tests.integration.nodeset.stage import Stage
 
-from sunk.kube.client import Scope
+from sunk.kube.api.client import Scope
+from sunk.kube.cache.store import number
+from sunk.kube.cache.view import Changed, Deleted
+from sunk.kube.cache.watch import watch
 from sunk.kube.core import NODES, PODS, Node, Pod
 from sunk.kube.resource import Key, Record, Resource
-from sunk.kube.store import number
-from sunk.kube.view import Changed, Deleted
-from sunk.kube.watch import watch
 from sunk.local.fakekubelet import FLEET
 from sunk.model import names
 from sunk.model.nodeslice import MOST_ENTRIES, Entry
 from sunk.objects.members import NODESETS, NODESLICES, NodeSet, NodeSlice, owner_uid
 from sunk.objects.standing import cleared, finished, has_run, node_of
-from sunk.operator.nodeset.claims import claim_of
+from sunk.operator.nodeset.act.claims import claim_of
 
 PATIENCE = 120.0
 

@@ -6,8 +6,8 @@ from typing import Any, Final
 from tests.conftest import Kube
 from tests.integration.nodeset.stage import Operator, Stage, eventually
 
+from sunk.kube.api.patch import Merge, Strategic
 from sunk.kube.core import NODES, PODS, Condition, Node, Pod, condition
-from sunk.kube.patch import Merge, Strategic
 from sunk.model import names
 from sunk.operator.node.controller import nodes
 from sunk.operator.node.plan import OURS

@@ -19,15 +19,16 @@ from tests.integration.operator.scene import (
     with_reason_in,
 )
 
-from sunk.kube.client import Deletion, Scope
+from sunk.kube.api.client import Deletion, Scope
+from sunk.kube.api.patch import Merge
 from sunk.kube.core import CONFIG_MAPS, NODES, PODS
-from sunk.kube.patch import Merge
 from sunk.local.fakekubelet import Trait
-from sunk.model import drains, kept, names
+from sunk.model import names
 from sunk.model.cluster.kind import SLURMCLUSTER
+from sunk.model.contract import drains, kept
 from sunk.objects.clusters import SLURMCLUSTERS
 from sunk.objects.members import NODESETS
-from sunk.operator.nodeset import absence
+from sunk.operator.nodeset.observe import absence
 
 CLUSTER = "slurm"
 ADDRESS = "10.80.0.1"

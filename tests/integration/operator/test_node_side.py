@@ -25,10 +25,10 @@ from tests.integration.operator.scene import (
     with_reason_in,
 )
 
-from sunk.kube.client import Deletion, Preconditions
+from sunk.kube.api.client import Deletion, Preconditions
+from sunk.kube.api.patch import Merge
 from sunk.kube.core import NODES, PODS, Condition, condition
 from sunk.kube.errors import NotFound
-from sunk.kube.patch import Merge
 from sunk.local.fakekubelet import Trait
 from sunk.model import names
 from sunk.objects.members import owned_by

@@ -10,8 +10,8 @@ import pytest
 from tests.conftest import Kubectl
 from tests.helm import CHART, Helm
 
-from sunk.local import stock
-from sunk.local.cluster import Cluster
+from sunk.local.kubernetes import stock
+from sunk.local.kubernetes.cluster import Cluster
 
 Try = Callable[[Sequence[dict[str, Any]]], list[str]]
 

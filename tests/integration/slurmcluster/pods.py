@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 from tests.box import ADDRESS, Box, File, Plan, box
 
-from sunk.operator.slurmcluster import keyfiles, keys
-from sunk.operator.slurmcluster.objects import objects
+from sunk.operator.slurmcluster.builders import keyfiles, keys
+from sunk.operator.slurmcluster.builders.objects import objects
 from sunk.operator.slurmcluster.view import Cluster
 
 ENTRYPOINTS = {"mysql": "/serve"}

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from tests.conftest import Kube
 
+from sunk.kube.api.patch import Merge
 from sunk.kube.core import CONFIG_MAPS
-from sunk.kube.patch import Merge
 from sunk.model import names
 from sunk.model.refusal import Refusal
-from sunk.operator.slurmcluster.applying import Known, apply, check_owned
+from sunk.operator.slurmcluster.rollout.apply import Known, apply, check_owned
 
 
 def body(kube: Kube, *, uid: str = "u-1", owned: bool = True, whose: str = "ours") -> dict[str, Any]:

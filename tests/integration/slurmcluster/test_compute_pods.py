@@ -5,12 +5,12 @@ from collections.abc import Callable
 
 from tests.conftest import Kube, Kubectl
 
-from sunk.kube.client import Scope
-from sunk.kube.collection import Collection
+from sunk.kube.api.client import Scope
+from sunk.kube.api.patch import Merge
+from sunk.kube.cache.collection import Collection
+from sunk.kube.control.tasks import running
 from sunk.kube.core import PODS
-from sunk.kube.patch import Merge
 from sunk.kube.resource import Key
-from sunk.kube.tasks import running
 from sunk.model import names
 from sunk.model.nodeset import NODESET
 from sunk.objects.members import NODESETS, NodeSet, owned_by

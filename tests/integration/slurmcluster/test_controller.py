@@ -12,15 +12,15 @@ from tests import crds
 from tests.conftest import Kube
 from tests.integration.nodeset.stage import Operator, eventually
 
-from sunk.kube.client import Scope
+from sunk.kube.api.client import Scope
+from sunk.kube.api.patch import Merge
 from sunk.kube.core import CONFIG_MAPS, PODS, Pod
 from sunk.kube.errors import NotFound
-from sunk.kube.patch import Merge
 from sunk.model import names
 from sunk.model.cluster.kind import SLURMCLUSTER
 from sunk.objects.clusters import SLURMCLUSTERS, SlurmCluster
 from sunk.operator.slurmcluster import controller
-from sunk.operator.slurmcluster.errand import ERRAND
+from sunk.operator.slurmcluster.rollout.probe import ERRAND
 
 NAME = "slurm"
 CONF = "slurm-slurm-conf"

@@ -12,7 +12,7 @@ import yaml
 from tests.box import Box, network, wait_for
 from tests.integration.slurmcluster.pods import World, contents
 
-from sunk.local import images
+from sunk.local.build import images
 from sunk.model.cluster.kind import SlurmClusterSpec
 from sunk.model.layers.shelf import gather
 from sunk.operator.slurmcluster.view import Cluster, view

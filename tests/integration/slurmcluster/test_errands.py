@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from tests.conftest import Kube
 
-from sunk.kube.client import Scope
-from sunk.kube.collection import Collection
+from sunk.kube.api.client import Scope
+from sunk.kube.api.patch import Merge
+from sunk.kube.cache.collection import Collection
+from sunk.kube.control.tasks import running
 from sunk.kube.core import CONFIG_MAPS, PODS, Pod
-from sunk.kube.patch import Merge
 from sunk.kube.resource import Key
-from sunk.kube.tasks import running
-from sunk.operator.slurmcluster.errand import ERRAND, Answer, Errands, by_cluster
+from sunk.operator.slurmcluster.rollout.probe import ERRAND, Answer, Errands, by_cluster
 
 LONG_AGO = "2020-01-01T00:00:00Z"
 

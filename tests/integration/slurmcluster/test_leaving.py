@@ -4,7 +4,7 @@ from tests.box import wait_for
 
 from sunk.local import slurm as slurms
 from sunk.local.slurm import Node, Slurm
-from sunk.operator.slurmcluster.leaving import leaving
+from sunk.operator.slurmcluster.slurmconf.leaving import leaving
 
 STAYING = "PartitionName=all Nodes=ALL Default=YES State=UP"
 GOING = ("NodeSet=g Feature=g", "PartitionName=g Nodes=g State=UP")

@@ -12,8 +12,8 @@ from tests.integration.slurmcluster.conftest import Try, attempt
 
 from sunk.model.cluster.kind import SlurmClusterSpec
 from sunk.model.names import GROUP, VERSION
-from sunk.operator.slurmcluster.objects import objects
-from sunk.operator.slurmcluster.syncer import account
+from sunk.operator.slurmcluster.builders.objects import objects
+from sunk.operator.slurmcluster.daemons.syncer import account
 from sunk.operator.slurmcluster.view import Cluster, view
 
 SLURM = Path(__file__).parents[3] / "charts" / "slurm"

@@ -10,9 +10,10 @@ from msgspec import Struct
 from tests.hanging import SLURM, hanging
 from tests.unit.operator.slurmcluster.made import cluster, container
 
-from sunk.local import images, slurm as slurms
+from sunk.local import slurm as slurms
+from sunk.local.build import images
 from sunk.local.slurm import Answer, Slurm
-from sunk.local.slurm.box import SLURM_USER
+from sunk.local.slurm.boxes.box import SLURM_USER
 from sunk.local.slurm.configuration import CONTROLLER
 
 KINDS = ("startupProbe", "readinessProbe", "livenessProbe")

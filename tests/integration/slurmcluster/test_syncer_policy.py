@@ -9,19 +9,20 @@ from msgspec import Struct, json
 from tests import policies
 from tests.conftest import Kube
 
-from sunk.kube.client import Client, Deletion
+from sunk.kube.api.client import Client, Deletion
+from sunk.kube.api.patch import Merge, Patch, Strategic
 from sunk.kube.core import LEASES, PODS
 from sunk.kube.errors import Forbidden
-from sunk.kube.patch import Merge, Patch, Strategic
 from sunk.kube.resource import Resource
-from sunk.local.cluster import Cluster
-from sunk.model import names, syncerwrites
+from sunk.local.kubernetes.cluster import Cluster
+from sunk.model import names
 from sunk.model.cluster.kind import OF_SYNCER, SLURMCLUSTER
+from sunk.model.contract import syncerwrites
 from sunk.model.nodeset import NODESET
 from sunk.model.nodeslice import NODESLICE
 from sunk.objects.clusters import SLURMCLUSTERS
 from sunk.objects.members import NODESETS, NODESLICES, owned_by
-from sunk.operator.slurmcluster.applying import KINDS
+from sunk.operator.slurmcluster.rollout.apply import KINDS
 
 OURS, THEIRS = "slurm", "other"
 TIME = "2026-01-01T00:00:00Z"

@@ -12,14 +12,14 @@ from tests.conftest import Kube, Kubectl
 from tests.integration.slurmcluster.test_syncer_policy import compute_pod, node_set
 from tests.unit.operator.slurmcluster.test_tokens import SYNCER, table
 
-from sunk.kube import access
-from sunk.kube.client import Client
+from sunk.kube.api.client import Client
+from sunk.kube.api.patch import Merge
+from sunk.kube.auth import access
+from sunk.kube.auth.credentials import Token
 from sunk.kube.core import CONFIG_MAPS, PODS
-from sunk.kube.credentials import Token
 from sunk.kube.errors import ApiError, Forbidden
-from sunk.kube.patch import Merge
 from sunk.kube.resource import Record, Resource
-from sunk.local.cluster import Cluster
+from sunk.local.kubernetes.cluster import Cluster
 from sunk.model import names
 from sunk.model.cluster.kind import SLURMCLUSTER, SlurmClusterSpec
 from sunk.objects.clusters import SLURMCLUSTERS

@@ -10,11 +10,11 @@ from msgspec import Struct
 from tests.box import network
 from tests.integration.slurmcluster.pods import World, contents
 
-from sunk.local import images
+from sunk.local.build import images
 from sunk.model.cluster.kind import SlurmClusterSpec
-from sunk.operator.slurmcluster.conf import configuration
-from sunk.operator.slurmcluster.mark import marked
-from sunk.operator.slurmcluster.trial import slurm_trials
+from sunk.operator.slurmcluster.rollout.trial import slurm_trials
+from sunk.operator.slurmcluster.slurmconf.conf import configuration
+from sunk.operator.slurmcluster.slurmconf.mark import marked
 from sunk.operator.slurmcluster.view import view
 
 NODES = {"nodes": {"cpu": {"enabled": True, "skuCpu": 2}, "gpu": {"enabled": True, "gresGpu": "h100:8"}}}

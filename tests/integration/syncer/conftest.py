@@ -10,12 +10,13 @@ import pytest_asyncio
 from tests import policies
 from tests.integration.syncer.stage import CLUSTER, Stage, staged
 
-from sunk.kube import access
-from sunk.kube.client import Client
+from sunk.kube.api.client import Client
+from sunk.kube.auth import access
 from sunk.kube.core import NAMESPACES
 from sunk.kube.errors import NotFound
-from sunk.local import images, slurm as slurms
-from sunk.local.cluster import Cluster
+from sunk.local import slurm as slurms
+from sunk.local.build import images
+from sunk.local.kubernetes.cluster import Cluster
 from sunk.local.slurm import Slurm
 
 

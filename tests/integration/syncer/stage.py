@@ -49,25 +49,25 @@ import pytest
 from msgspec import to_builtins
 from tests.integration.syncer.seen import Seen, read
 
-from sunk.kube import access
-from sunk.kube.client import Client, Deletion, Preconditions, Scope
+from sunk.kube.api.client import Client, Deletion, Preconditions, Scope
+from sunk.kube.api.patch import Merge, Strategic
+from sunk.kube.auth import access
+from sunk.kube.control.events import Recorder
+from sunk.kube.control.tasks import running
 from sunk.kube.core import NODES, PODS, Node
 from sunk.kube.errors import Conflict, NotFound
-from sunk.kube.events import Recorder
-from sunk.kube.patch import Merge, Strategic
 from sunk.kube.resource import Record, Resource
-from sunk.kube.tasks import running
-from sunk.local.cluster import Cluster
 from sunk.local.fakekubelet import Settings, spawned
 from sunk.local.fakekubelet.steering import key as steering_key
+from sunk.local.kubernetes.cluster import Cluster
 from sunk.local.slurm import Node as SlurmNode, Slurm
 from sunk.local.slurm.beside import Beside
 from sunk.local.slurm.configuration import CONTROLLER
 from sunk.model import names
 from sunk.model.cluster.kind import SLURMCLUSTER
+from sunk.model.contract.report import Report
 from sunk.model.nodeset import NODESET
 from sunk.model.nodeslice import NODESLICE, Entry, NodeSliceStatus, State
-from sunk.model.report import Report
 from sunk.objects.clusters import SLURMCLUSTERS, report
 from sunk.objects.members import NODESETS, NODESLICES, owned_by
 from sunk.objects.standing import restart_asked

@@ -5,7 +5,7 @@ import re
 
 from tests.integration.syncer.stage import CLUSTER, Stage, on_stage
 
-from sunk.kube.patch import Merge
+from sunk.kube.api.patch import Merge
 from sunk.model import names
 from sunk.objects.clusters import SLURMCLUSTERS
 

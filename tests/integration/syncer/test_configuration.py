@@ -8,13 +8,13 @@ import pytest
 from tests.integration.syncer.seen import Seen
 from tests.integration.syncer.stage import CLUSTER, Stage, on_stage
 
+from sunk.kube.api.patch import Merge
 from sunk.kube.core import CONFIG_MAPS
 from sunk.kube.errors import AlreadyExists
-from sunk.kube.patch import Merge
 from sunk.local.slurm.configuration import CONTROLLER, PARTITIONS
 from sunk.model import mark, names
-from sunk.model.report import Report
-from sunk.syncer.configuration import DISTANCE
+from sunk.model.contract.report import Report
+from sunk.syncer.config.controller import DISTANCE
 
 pytestmark = on_stage
 VERSIONS = ("24.11", pytest.param("26.05", marks=pytest.mark.full))

@@ -10,8 +10,8 @@ from msgspec import json
 from tests.integration.syncer.stage import Stage, on_stage
 
 from sunk.model import names
-from sunk.model.personal import Answer, Order
-from sunk.model.report import Report
+from sunk.model.contract.report import Report
+from sunk.model.contract.requests import Answer, Order
 
 pytestmark = on_stage
 

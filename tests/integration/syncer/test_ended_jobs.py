@@ -10,8 +10,8 @@ import pytest
 from tests.integration.syncer.stage import Stage, on_stage
 
 from sunk.local.slurm.configuration import CONTROLLER
-from sunk.slurm.accounting import EVERY
-from sunk.slurm.belief import UNSAVED
+from sunk.slurm.mirror.accounting import EVERY
+from sunk.slurm.mirror.confidence import UNSAVED
 
 pytestmark = [on_stage, pytest.mark.timeout(300)]
 SLURM = {"config": {"MinJobAge": 2, "AccountingStorageEnforce": None}, "accounting": True}

@@ -13,7 +13,9 @@ from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 from tests.integration.syncer.history.world import MACHINES, Act, World, world
 from tests.integration.syncer.stage import Stage, on_stage
 
-from sunk.operator.nodeset import absence, controller, healing
+from sunk.operator.nodeset import controller
+from sunk.operator.nodeset.decide import healing
+from sunk.operator.nodeset.observe import absence
 
 pytestmark = on_stage
 SYNCER = (

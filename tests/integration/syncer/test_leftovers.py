@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from tests.integration.syncer.stage import CLUSTER, SET, SLICE, Stage, on_stage
 
-from sunk.kube.patch import Merge
+from sunk.kube.api.patch import Merge
 from sunk.local.slurm import Node as SlurmNode, Slurm
 from sunk.model import names
 from sunk.model.nodeslice import NODESLICE

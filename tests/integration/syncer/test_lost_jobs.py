@@ -5,7 +5,7 @@ import asyncio
 from tests.integration.syncer.stage import Stage, on_stage
 
 from sunk.local.slurm.configuration import CONTROLLER
-from sunk.slurm.belief import UNSAVED
+from sunk.slurm.mirror.confidence import UNSAVED
 
 pytestmark = on_stage
 SLURM = {"config": {"MinJobAge": 2}}

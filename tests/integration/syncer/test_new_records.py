@@ -9,7 +9,8 @@ import pytest
 from tests.integration.syncer.stage import ALICE, Stage, on_stage
 
 from sunk.local.slurm import Node as SlurmNode
-from sunk.model import drains, names
+from sunk.model import names
+from sunk.model.contract import drains
 
 pytestmark = on_stage
 

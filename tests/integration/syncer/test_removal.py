@@ -4,8 +4,9 @@ import asyncio
 
 from tests.integration.syncer.stage import Stage, on_stage
 
-from sunk.kube.patch import Merge
-from sunk.model import clearance as dated, names
+from sunk.kube.api.patch import Merge
+from sunk.model import names
+from sunk.model.contract import clearance as dated
 from sunk.model.nodeslice import NodeSliceStatus
 from sunk.syncer.pods import COMPUTE_PODS, ComputePod
 

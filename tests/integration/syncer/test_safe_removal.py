@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from tests.integration.syncer.stage import CLUSTER, SET, SLICE, Stage, on_stage
 
+from sunk.kube.api.patch import Merge
 from sunk.kube.errors import NotFound
-from sunk.kube.patch import Merge
 from sunk.local.fakekubelet import FLEET
 from sunk.local.slurm import Node as SlurmNode
 from sunk.model import names

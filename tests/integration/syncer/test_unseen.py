@@ -11,7 +11,7 @@ from tests.integration.syncer.asking import asked
 from tests.integration.syncer.stage import Stage, on_stage
 
 from sunk.model import names
-from sunk.model.report import Report
+from sunk.model.contract.report import Report
 
 pytestmark = on_stage
 SOON = 15.0

@@ -12,8 +12,8 @@ import yaml
 from tests.conftest import Kubectl
 from tests.waiting import eventually
 
-from sunk.local import stock
-from sunk.local.cluster import Cluster
+from sunk.local.kubernetes import stock
+from sunk.local.kubernetes.cluster import Cluster
 
 PROGRAM = str(Path(sys.executable).with_name("sunk"))
 

@@ -9,7 +9,7 @@ from tests.integration.syncer.stage import Stage, on_stage
 
 from sunk.local.slurm import Node as SlurmNode
 from sunk.model import names
-from sunk.model.personal import Answer, Order
+from sunk.model.contract.requests import Answer, Order
 
 pytestmark = on_stage
 

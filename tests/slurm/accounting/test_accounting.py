@@ -12,12 +12,12 @@ from msgspec.structs import replace
 from tests.slurm.asking import job, node, until
 
 from sunk.local.slurm.remote import Remote
-from sunk.slurm.accounting import SLURMDBD
-from sunk.slurm.description import Description
 from sunk.slurm.errors import SlurmError
-from sunk.slurm.jobs import Jobs
-from sunk.slurm.library import Library
-from sunk.slurm.orders import Orders
+from sunk.slurm.libslurm.library import Library
+from sunk.slurm.mirror.accounting import SLURMDBD
+from sunk.slurm.orders.description import Description
+from sunk.slurm.orders.jobs import Jobs
+from sunk.slurm.orders.nodes import Orders
 from sunk.slurm.records import Accounted
 from sunk.slurm.states import JobBase
 

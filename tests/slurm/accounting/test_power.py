@@ -6,10 +6,10 @@ import pytest
 from tests.slurm.asking import node, until
 
 from sunk.local.slurm.remote import Remote
-from sunk.slurm.description import Description
-from sunk.slurm.jobs import Jobs
-from sunk.slurm.library import Library
-from sunk.slurm.orders import Orders
+from sunk.slurm.libslurm.library import Library
+from sunk.slurm.orders.description import Description
+from sunk.slurm.orders.jobs import Jobs
+from sunk.slurm.orders.nodes import Orders
 from sunk.slurm.states import NodeFlag
 
 GOING = NodeFlag.POWERED_DOWN | NodeFlag.POWERING_DOWN

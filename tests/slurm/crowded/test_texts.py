@@ -4,11 +4,11 @@ import asyncio
 import gc
 from pathlib import Path
 
-from sunk.slurm.bounds import JOB_TEXT
-from sunk.slurm.description import Description
-from sunk.slurm.jobs import Jobs
-from sunk.slurm.library import Library
-from sunk.slurm.mirror import Mirror
+from sunk.slurm.libslurm.library import Library
+from sunk.slurm.mirror.mirror import Mirror
+from sunk.slurm.orders.bounds import JOB_TEXT
+from sunk.slurm.orders.description import Description
+from sunk.slurm.orders.jobs import Jobs
 
 MANY = 10_000
 MOST = 60

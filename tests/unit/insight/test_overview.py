@@ -14,7 +14,7 @@ from sunk.kube.core import Node, Pod
 from sunk.model.nodeslice import Entry
 from sunk.objects.clusters import SLURMCLUSTERS, SlurmCluster
 from sunk.objects.members import NODESETS, NODESLICES, NodeSet, NodeSlice
-from sunk.operator.slurmcluster.availability import Workload
+from sunk.operator.slurmcluster.rollout.status import Workload
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 SINCE = (NOW - timedelta(hours=3)).isoformat()

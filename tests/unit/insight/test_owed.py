@@ -7,9 +7,9 @@ from tests.unit.syncer.both import entry, slice_of
 from tests.unit.syncer.stores import put, remove
 
 from sunk.insight.owed import SHOWN, Owed
+from sunk.kube.cache.store import Store
 from sunk.kube.core import Node
 from sunk.kube.resource import Metadata
-from sunk.kube.store import Store
 from sunk.model import names
 from sunk.objects.members import NodeSlice
 from sunk.slurm.records import Node as Row

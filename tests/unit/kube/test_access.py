@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from msgspec import json
 
-from sunk.kube import access
-from sunk.kube.account import Account
-from sunk.kube.credentials import TOKEN_LIFE, AccessError, Nobody, Proof, Token, TokenFile
+from sunk.kube.auth import access
+from sunk.kube.auth.account import Account
+from sunk.kube.auth.credentials import TOKEN_LIFE, AccessError, Nobody, Proof, Token, TokenFile
 
 Write = Callable[..., Path]
 

@@ -2,8 +2,8 @@ import asyncio
 
 import pytest
 
-from sunk.kube import loop
-from sunk.kube.allowance import Allowance, Expired
+from sunk.kube.api.allowance import Allowance, Expired
+from sunk.kube.process import loop
 
 pytestmark = pytest.mark.looptime
 

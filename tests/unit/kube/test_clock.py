@@ -7,7 +7,7 @@ from email.utils import format_datetime
 
 import pytest
 
-from sunk.kube.clock import PAUSE, ServerClock
+from sunk.kube.api.clock import PAUSE, ServerClock
 
 pytestmark = pytest.mark.asyncio
 

@@ -7,13 +7,13 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from sunk.kube.controller import Controller, Effort, Requeue, Source, Terminal, itself, owner
+from sunk.kube.cache.store import Store
+from sunk.kube.cache.view import Changed, Deleted, Synced
+from sunk.kube.control.controller import Controller, Effort, Requeue, Source, Terminal, itself, owner
+from sunk.kube.control.queue import BackOff
+from sunk.kube.control.tasks import Ended, running
 from sunk.kube.errors import Conflict, KubeError, Status, TooManyRequests, Unreachable
-from sunk.kube.queue import BackOff
 from sunk.kube.resource import Key, Metadata, OwnerReference, Record
-from sunk.kube.store import Store
-from sunk.kube.tasks import Ended, running
-from sunk.kube.view import Changed, Deleted, Synced
 
 pytestmark = pytest.mark.looptime
 

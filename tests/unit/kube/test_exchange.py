@@ -2,7 +2,7 @@
 
 import pytest
 
-from sunk.kube.exchange import Exchange
+from sunk.kube.api.exchange import Exchange
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, strategies as st
 from msgspec import DecodeError, Raw, json
 
-from sunk.kube import frames
+from sunk.kube.cache import frames
+from sunk.kube.cache.frames import TOO_DEEP, Line, Lines, bare, frame, lean, shallow
 from sunk.kube.errors import ApiError, Gone, Unreadable
-from sunk.kube.frames import TOO_DEEP, Line, Lines, bare, frame, lean, shallow
 from sunk.kube.resource import Record
 
 LINE = st.binary(max_size=50).map(lambda line: line.replace(b"\n", b""))

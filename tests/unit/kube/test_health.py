@@ -11,16 +11,16 @@ from typing import Any
 import aiohttp
 import pytest
 
+from sunk.kube.api.exchange import Exchange
+from sunk.kube.api.limits import Bucket
+from sunk.kube.cache.store import Store
+from sunk.kube.cache.view import Bookmark, Changed, Synced
+from sunk.kube.control.lease import LeaseStatistics
+from sunk.kube.control.queue import Queue
 from sunk.kube.core import Pod
-from sunk.kube.exchange import Exchange
-from sunk.kube.health import Health, Watchdog, served
-from sunk.kube.lease import LeaseStatistics
-from sunk.kube.limits import Bucket
-from sunk.kube.metrics import LEASE, LIMIT, QUEUE, STORE, Metrics
-from sunk.kube.queue import Queue
+from sunk.kube.process.health import Health, Watchdog, served
+from sunk.kube.process.metrics import LEASE, LIMIT, QUEUE, STORE, Metrics
 from sunk.kube.resource import Metadata
-from sunk.kube.store import Store
-from sunk.kube.view import Bookmark, Changed, Synced
 
 
 class Probe:

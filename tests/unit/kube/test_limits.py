@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from hypothesis import given, strategies as st
 
-from sunk.kube.limits import Bucket
+from sunk.kube.api.limits import Bucket
 
 pytestmark = pytest.mark.looptime
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from msgspec import json
 
-from sunk.kube import logs
+from sunk.kube.process import logs
 from sunk.kube.resource import Key
 
 

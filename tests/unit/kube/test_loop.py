@@ -1,6 +1,6 @@
 import asyncio
 
-from sunk.kube.loop import run
+from sunk.kube.process.loop import run
 
 
 def test_what_it_runs_gives_its_result_on_a_loop_of_uvloop() -> None:

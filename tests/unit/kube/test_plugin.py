@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from msgspec import json
 
-from sunk.kube import access
-from sunk.kube.credentials import AccessError, Proof
-from sunk.kube.plugin import Patience, Plugin, Program, Variable, life
+from sunk.kube.auth import access
+from sunk.kube.auth.credentials import AccessError, Proof
+from sunk.kube.auth.plugin import Patience, Plugin, Program, Variable, life
 
 V1 = "client.authentication.k8s.io/v1"
 

@@ -6,8 +6,8 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from sunk.kube import loop
-from sunk.kube.queue import FAIRNESS, BackOff, Priority, Queue
+from sunk.kube.control.queue import FAIRNESS, BackOff, Priority, Queue
+from sunk.kube.process import loop
 
 pytestmark = pytest.mark.looptime
 

@@ -1,14 +1,14 @@
-"""What may be sent again: the table of `sunk.kube.retry`, and its arithmetic under fake time."""
+"""What may be sent again: the table of `sunk.kube.api.retry`, and its arithmetic under fake time."""
 
 import asyncio
 from collections.abc import Iterator
 
 import pytest
 
+from sunk.kube.api.patch import Apply, Json, Merge, Strategic
+from sunk.kube.api.retry import ONCE, Repeat, Retry, may_repeat, of_body, of_patch, persist
 from sunk.kube.errors import KubeError, Status, Unreachable, from_status
-from sunk.kube.patch import Apply, Json, Merge, Strategic
 from sunk.kube.resource import Metadata, Record
-from sunk.kube.retry import ONCE, Repeat, Retry, may_repeat, of_body, of_patch, persist
 
 
 def answer(code: int, *, retry_after: str = "") -> KubeError:

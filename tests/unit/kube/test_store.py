@@ -7,9 +7,9 @@ from typing import ClassVar
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from sunk.kube.cache.store import MOST_TOMBSTONES, TOMBSTONE_LIFE, Rewound, Stale, Store
+from sunk.kube.cache.view import Bookmark, Changed, Deleted, Event, Synced, View
 from sunk.kube.resource import Key, Metadata, Record
-from sunk.kube.store import MOST_TOMBSTONES, TOMBSTONE_LIFE, Rewound, Stale, Store
-from sunk.kube.view import Bookmark, Changed, Deleted, Event, Synced, View
 
 pytestmark = pytest.mark.looptime
 

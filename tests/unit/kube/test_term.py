@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, strategies as st
 
-from sunk.kube.term import Lost, Sight, Term, Timing
+from sunk.kube.control.leadership import Lost, Sight, Term, Timing
 
 pytestmark = pytest.mark.looptime
 

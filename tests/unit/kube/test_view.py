@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from hypothesis import given, strategies as st
 
+from sunk.kube.cache.view import Changed, Deleted, Event, Synced, View
 from sunk.kube.resource import Key, Metadata, Record
-from sunk.kube.view import Changed, Deleted, Event, Synced, View
 
 State = dict[str, str]  # name → uid
 

@@ -1,7 +1,7 @@
 from sunk.kube.core import Node, NodeStatus
 from sunk.kube.resource import Metadata
-from sunk.local.agent import missing
-from sunk.local.spec import Node as Wanted
+from sunk.local.addons.agent import missing
+from sunk.local.kubernetes.spec import Node as Wanted
 
 WANTED = Wanted(name="a", labels={"class": "H100"}, resources={"nvidia.com/gpu": 8})
 

@@ -13,7 +13,7 @@ from sunk.kube.core import (
     ServiceStatus,
 )
 from sunk.kube.resource import Metadata
-from sunk.local.balancers import SERVICE, changes, present, routes, wanting
+from sunk.local.addons.balancers import SERVICE, changes, present, routes, wanting
 
 POOL = "10.77.208.0/28"
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sunk.local import limits
+from sunk.local.kubernetes import limits
 from sunk.model.refusal import Refusal
 
 

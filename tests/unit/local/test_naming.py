@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from sunk.local import cgroups, cluster as clusters, network as networks
 from sunk.local.commands import local
+from sunk.local.kubernetes import cgroups, cluster as clusters, network as networks
 from sunk.model.refusal import Refusal
 
 BAD = ("", ".", "..", "../kept", "a/../../kept", "a/b", "/etc", "a.b", "A", "-a", "a-", "a" * 31, "a\n", "a\0")

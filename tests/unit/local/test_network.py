@@ -4,8 +4,8 @@ from itertools import combinations
 import pytest
 from hypothesis import given, strategies as st
 
-from sunk.local import network
-from sunk.local.network import MOST_NODES, Network, choose_block
+from sunk.local.kubernetes import network
+from sunk.local.kubernetes.network import MOST_NODES, Network, choose_block
 from sunk.model.refusal import Refusal
 
 blocks = st.integers(0, 255).map(lambda octet: f"10.{octet}.0.0/16")

@@ -1,7 +1,8 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from sunk.local.slurm import Node, crowd, development, inside, remote, wires
+from sunk.local.slurm import Node, crowd, development, inside, remote
+from sunk.local.slurm.boxes import wires
 from sunk.local.slurm.configuration import DEFAULTS, PARTITIONS, files, gpu_devices, merge, nodes, slurm_conf
 from sunk.model.refusal import Refusal
 

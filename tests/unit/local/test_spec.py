@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from sunk.local.network import MOST_NODES
-from sunk.local.spec import Node, Spec, Taint, chosen, from_file, plain
+from sunk.local.kubernetes.network import MOST_NODES
+from sunk.local.kubernetes.spec import Node, Spec, Taint, chosen, from_file, plain
 from sunk.model.refusal import Refusal
 
 WHOLE = """

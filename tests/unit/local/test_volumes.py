@@ -11,8 +11,8 @@ from sunk.kube.core import (
     Phase,
 )
 from sunk.kube.resource import Metadata
-from sunk.local import volumes
-from sunk.local.volumes import ANYWHERE, ASKED_OF, CHOSEN_NODE, MADE_BY, ON_NODE, PROVISIONER, Make, Remove, plan
+from sunk.local.addons import volumes
+from sunk.local.addons.volumes import ANYWHERE, ASKED_OF, CHOSEN_NODE, MADE_BY, ON_NODE, PROVISIONER, Make, Remove, plan
 
 
 def claim(

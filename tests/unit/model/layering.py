@@ -6,9 +6,9 @@ from typing import Any, Final, TypeAlias
 import msgspec
 import yaml
 
+from sunk.model.kubernetes.selection import NodeSelector
 from sunk.model.layers.compose import Composed, compose
 from sunk.model.layers.shelf import gather
-from sunk.model.selection import NodeSelector
 
 FOLDER: Final = Path(__file__).parents[3] / "charts" / "slurm" / "compute-defs"
 SHIPPED: Final = gather({path.name: yaml.safe_load(path.read_text()) for path in sorted(FOLDER.glob("*.yaml"))})

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given, strategies as st
 
-from sunk.model import clearance
+from sunk.model.contract import clearance
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LONG_AGO = NOW - timedelta(days=1)

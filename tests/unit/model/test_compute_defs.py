@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from tests.unit.model.layering import SHIPPED, Values, asked, asking, composed, selector
 
+from sunk.model.kubernetes.quantity import amount
+from sunk.model.kubernetes.selection import fault, matches
 from sunk.model.names import ACCELERATOR
-from sunk.model.quantity import amount
-from sunk.model.selection import fault, matches
 
 MODEL = "gpu.nvidia.com/model"
 

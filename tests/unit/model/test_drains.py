@@ -6,8 +6,8 @@ from pathlib import Path
 from hypothesis import given, strategies as st
 from msgspec.structs import replace
 
-from sunk.model import drains
-from sunk.model.drains import (
+from sunk.model.contract import drains
+from sunk.model.contract.drains import (
     Causes,
     Deed,
     Drain,
@@ -21,7 +21,7 @@ from sunk.model.drains import (
     text,
 )
 
-ROOT = Path(drains.__file__).parents[3]
+ROOT = Path(__file__).parents[3]
 SAID = st.text(max_size=40) | st.sampled_from(
     ["", "disk", "cordon", ": x", "k8s: cordon", "pod terminated", "a\nb", " "]
 )

@@ -2,7 +2,7 @@
 
 from hypothesis import given, strategies as st
 
-from sunk.model.features import features
+from sunk.model.contract.features import features
 from sunk.model.nodeset import DynamicFeature, Features
 
 SPEC = Features(

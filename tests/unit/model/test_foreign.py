@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, strategies as st
 from msgspec import Raw
 
+from sunk.model.contract.report import Report
+from sunk.model.contract.requests import Answer, Order
 from sunk.model.foreign import DEEPEST, Unreadable, decode, tree
-from sunk.model.personal import Answer, Order
-from sunk.model.report import Report
-from sunk.operator.nodeset.revision import revision_of
-from sunk.operator.nodeset.template import InvalidTemplate, read
+from sunk.operator.nodeset.act.revision import revision_of
+from sunk.operator.nodeset.act.template import InvalidTemplate, read
 
 DEPTHS = [1000, 10_000, 100_000]
 

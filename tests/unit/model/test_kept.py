@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from sunk.model import kept
+from sunk.model.contract import kept
 
 clusters = st.from_regex(r"\A[a-z]{1,8}/[a-z]{0,8}\Z")
 

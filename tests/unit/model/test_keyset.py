@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from sunk.model import keyset
+from sunk.model.contract import keyset
 from sunk.model.refusal import Refusal
 
 OLD, NEW = b"o" * 1024, b"n" * 1024

@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, strategies as st
 
-from sunk.model.quantity import ONE, NoQuantity, amount, rendered
+from sunk.model.kubernetes.quantity import ONE, NoQuantity, amount, rendered
 
 UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15, "E": 10**18} | {
     f"{letter}i": 1024**power for power, letter in enumerate("KMGTPE", 1)

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from sunk.model.selection import Expression, NodeSelector, Term, fault, integer, matches
+from sunk.model.kubernetes.selection import Expression, NodeSelector, Term, fault, integer, matches
 
 LABELS = {"zone": "a", "gpus": "8", "empty": "", "word": "x8"}
 

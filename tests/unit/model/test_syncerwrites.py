@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 from tests.unit.operator.slurmcluster.made import cluster
 
-from sunk.model import names, syncerwrites
+from sunk.model import names
 from sunk.model.cluster.kind import OF_SYNCER
-from sunk.operator.slurmcluster.syncer import objects
-from sunk.syncer import standing
+from sunk.model.contract import syncerwrites
+from sunk.operator.slurmcluster.daemons.syncer import objects
+from sunk.syncer.conditions import plan
 
 TEMPLATES = Path(__file__).parents[3] / "charts" / "sunk" / "templates"
 POLICY = (TEMPLATES / "syncerpolicy.yaml").read_text()
@@ -43,5 +44,5 @@ def test_the_account_has_the_name_by_which_policies_know_it() -> None:
 
 
 def test_the_syncer_says_of_a_pod_what_is_declared() -> None:
-    assert set(standing.LABELS) == set(syncerwrites.POD_CONDITIONS)
-    assert {*standing.LABELS.values(), names.EVICTABLE} == set(syncerwrites.POD_LABELS)
+    assert set(plan.LABELS) == set(syncerwrites.POD_CONDITIONS)
+    assert {*plan.LABELS.values(), names.EVICTABLE} == set(syncerwrites.POD_LABELS)

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from sunk.kube.core import Taint, Toleration
+from sunk.model.kubernetes.taints import described, endured, holds_out, tolerated, untolerated
 from sunk.model.names import LOCK
-from sunk.model.taints import described, endured, holds_out, tolerated, untolerated
 
 FAN = Taint(key="fan", value="3", effect="NoSchedule")
 

@@ -8,11 +8,11 @@ from msgspec.structs import replace
 from tests.unit.operator.node.scene import pod
 from tests.unit.operator.nodeset.cast import nodeset
 
-from sunk.kube.access import Access
-from sunk.kube.client import Client
+from sunk.kube.api.client import Client
+from sunk.kube.auth.access import Access
+from sunk.kube.auth.credentials import Nobody
+from sunk.kube.control.events import Recorder
 from sunk.kube.core import PodSpec
-from sunk.kube.credentials import Nobody
-from sunk.kube.events import Recorder
 from sunk.kube.resource import Metadata
 from sunk.model import names
 from sunk.objects.standing import NODE

@@ -5,13 +5,14 @@ from collections.abc import AsyncIterator
 import pytest
 from tests.unit.operator.node.scene import node
 
-from sunk.kube.access import Access
-from sunk.kube.client import Client
+from sunk.kube.api.client import Client
+from sunk.kube.auth.access import Access
+from sunk.kube.auth.credentials import Nobody
+from sunk.kube.control.events import Recorder
 from sunk.kube.core import ConfigMap
-from sunk.kube.credentials import Nobody
-from sunk.kube.events import Recorder
 from sunk.kube.resource import Key, Metadata
-from sunk.model import kept, names
+from sunk.model import names
+from sunk.model.contract import kept
 from sunk.operator.keptdrains import LABELS, SHARDS, KeptDrains, room
 from sunk.service.part import Setting
 

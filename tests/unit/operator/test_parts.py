@@ -4,11 +4,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from sunk.kube.access import Access
-from sunk.kube.client import Client, Scope
-from sunk.kube.collection import Collection
+from sunk.kube.api.client import Client, Scope
+from sunk.kube.auth.access import Access
+from sunk.kube.auth.credentials import Nobody
+from sunk.kube.cache.collection import Collection
 from sunk.kube.core import PODS
-from sunk.kube.credentials import Nobody
 from sunk.service.part import Part
 from sunk.service.process import named
 

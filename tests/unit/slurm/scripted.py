@@ -7,8 +7,8 @@ from typing import Any
 from tests.unit.slurm.blank import blank
 
 from sunk.slurm.errors import Unreachable
-from sunk.slurm.mirror import Mirror
-from sunk.slurm.reading import NOT_NOW
+from sunk.slurm.mirror.mirror import Mirror
+from sunk.slurm.mirror.reading import NOT_NOW
 from sunk.slurm.records import Configuration, Job, Node, Partition, Reservation, Table, Tables
 
 Row = Node | Job | Partition | Reservation

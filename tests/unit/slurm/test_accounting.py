@@ -11,11 +11,21 @@ from msgspec.structs import replace
 from tests.unit.slurm.blank import blank
 from tests.unit.slurm.scripted import Server, gone, job
 
-from sunk.slurm.accounting import EVERY, LARGEST, LONGEST, MOST, ROWS, SLURMDBD, Inquiry, expected_rows, proves_end
-from sunk.slurm.belief import Lost
 from sunk.slurm.errors import SlurmError
-from sunk.slurm.mirror import Mirror
-from sunk.slurm.pace import Pace
+from sunk.slurm.mirror.accounting import (
+    EVERY,
+    LARGEST,
+    LONGEST,
+    MOST,
+    ROWS,
+    SLURMDBD,
+    Inquiry,
+    expected_rows,
+    proves_end,
+)
+from sunk.slurm.mirror.confidence import Lost
+from sunk.slurm.mirror.mirror import Mirror
+from sunk.slurm.mirror.pace import Pace
 from sunk.slurm.records import Accounted, Configuration, Job, Table
 from sunk.slurm.states import JobBase, JobFlag
 

@@ -3,9 +3,9 @@
 from hypothesis import given, strategies as st
 from tests.unit.slurm.scripted import COMPLETED, RUNNING, job
 
-from sunk.slurm.belief import FLOOR, UNSAVED, JobNumbers, Losses, Lost, Passage, explains_job, is_same_job
+from sunk.slurm.mirror.confidence import FLOOR, UNSAVED, JobNumbers, Losses, Lost, Passage, explains_job, is_same_job
+from sunk.slurm.mirror.rows import Rows
 from sunk.slurm.records import Job
-from sunk.slurm.rows import Rows
 
 PENDING = 0
 numbers = st.integers(1, 30)

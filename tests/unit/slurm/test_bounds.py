@@ -3,9 +3,9 @@
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from sunk.slurm import bounds
-from sunk.slurm.description import Description
-from sunk.slurm.wire import Change
+from sunk.slurm.libslurm.wire import Change
+from sunk.slurm.orders import bounds
+from sunk.slurm.orders.description import Description
 
 
 @settings(deadline=None)

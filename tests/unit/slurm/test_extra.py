@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies
 
-from sunk.slurm.extra import merge, read
+from sunk.slurm.orders.extra import merge, read
 
 KEYS = strategies.text(max_size=4)
 VALUES = strategies.recursive(

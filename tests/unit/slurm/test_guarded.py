@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 from tests.unit.slurm.blank import blank
 
-from sunk.model import drains
-from sunk.slurm import bounds, guarded
+from sunk.model.contract import drains
 from sunk.slurm.errors import Unreachable
-from sunk.slurm.guarded import Attempt
+from sunk.slurm.libslurm.wire import Change, Watched
+from sunk.slurm.orders import bounds, guarded
+from sunk.slurm.orders.guarded import Attempt
 from sunk.slurm.records import Node
 from sunk.slurm.states import NodeBase, NodeFlag
-from sunk.slurm.wire import Change, Watched
 
 UNDRAIN = Change(names="n1", state=NodeFlag.UNDRAIN.value)
 DRAINED, IDLE, DOWN = NodeBase.IDLE.value | NodeFlag.DRAIN.value, NodeBase.IDLE.value, NodeBase.DOWN.value

@@ -9,11 +9,11 @@ from typing import Any, cast
 import pytest
 
 from sunk.model.refusal import Refusal
-from sunk.slurm import loading
 from sunk.slurm.errors import Unreachable
-from sunk.slurm.library import Library
+from sunk.slurm.libslurm import loading
+from sunk.slurm.libslurm.library import Library
+from sunk.slurm.libslurm.wire import Wire
 from sunk.slurm.records import Accounted, Table
-from sunk.slurm.wire import Wire
 
 
 class Stuck:

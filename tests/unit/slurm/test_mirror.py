@@ -5,9 +5,9 @@ import asyncio
 import pytest
 from tests.unit.slurm.scripted import Server, job, node, now, partition, reservation, told, view
 
-from sunk.slurm.belief import Known, Stale, Unknown
-from sunk.slurm.mirror import Mirror
-from sunk.slurm.pace import Pace
+from sunk.slurm.mirror.confidence import Known, Stale, Unknown
+from sunk.slurm.mirror.mirror import Mirror
+from sunk.slurm.mirror.pace import Pace
 
 pytestmark = pytest.mark.looptime
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from tests.unit.slurm.scripted import Server, gone, job, node, told, view
 
-from sunk.slurm.belief import Known, Stale
-from sunk.slurm.mirror import Mirror
+from sunk.slurm.mirror.confidence import Known, Stale
+from sunk.slurm.mirror.mirror import Mirror
 
 pytestmark = pytest.mark.looptime
 

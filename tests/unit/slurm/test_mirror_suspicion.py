@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from tests.unit.slurm.scripted import COMPLETED, Server, gone, job, node
 
-from sunk.slurm.belief import TOGETHER, UNSAVED, Stale
-from sunk.slurm.mirror import Mirror
+from sunk.slurm.mirror.confidence import TOGETHER, UNSAVED, Stale
+from sunk.slurm.mirror.mirror import Mirror
 
 pytestmark = pytest.mark.looptime
 

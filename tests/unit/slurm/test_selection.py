@@ -7,7 +7,7 @@ from hypothesis import given, settings, strategies as st
 from tests.unit.slurm.blank import blank
 
 from sunk.model.refusal import Refusal
-from sunk.slurm import selection
+from sunk.slurm.cli import selection
 from sunk.slurm.membership import partitions_by_node
 from sunk.slurm.records import Job, Node, Partition
 from sunk.slurm.states import JobBase, JobFlag, NodeBase, NodeFlag

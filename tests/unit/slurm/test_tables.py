@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 from rich.console import Console, RenderableType
 from tests.unit.slurm.blank import blank
 
-from sunk.slurm import cells, tables
+from sunk.slurm.cli import cells, tables
 from sunk.slurm.records import Calls, Job, Node, Partition, Statistics
 from sunk.slurm.states import JobBase, JobFlag, NodeBase, NodeFlag, job_state, node_state
 from sunk.terminal import words

@@ -10,11 +10,11 @@ from tests.unit.syncer.both import drained, row
 from tests.unit.syncer.scripted import Slurm
 
 from sunk.slurm.errors import Denied, InvalidState, SlurmError, Unreachable, refusal
-from sunk.slurm.guarded import FEW, Covered
-from sunk.slurm.library import Library
-from sunk.slurm.orders import Orders
+from sunk.slurm.libslurm.library import Library
+from sunk.slurm.libslurm.wire import Change, Expected, Watched
+from sunk.slurm.orders.guarded import FEW, Covered
+from sunk.slurm.orders.nodes import Orders
 from sunk.slurm.records import Node, Table
-from sunk.slurm.wire import Change, Expected, Watched
 
 pytestmark = pytest.mark.looptime
 

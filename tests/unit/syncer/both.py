@@ -14,7 +14,7 @@ from sunk.model.nodeslice import Entry, NodeSliceSpec, NodeSliceStatus, State
 from sunk.objects.members import NODESETS, NODESLICES, NodeSet, NodeSlice
 from sunk.slurm.records import Node
 from sunk.slurm.states import NodeBase, NodeFlag
-from sunk.syncer.causes import Pair
+from sunk.syncer.drains.causes import Pair
 from sunk.syncer.members import Member
 from sunk.syncer.pods import ComputePod, Condition, Spec, Status
 

@@ -11,29 +11,29 @@ from tests.unit.slurm.scripted import Server, gone
 from tests.unit.syncer.both import CLUSTER, HERE, entry, member, pair, pod, row, slice_of
 from tests.unit.syncer.stores import complete, newest, put
 
-from sunk.kube.access import Access
-from sunk.kube.client import Client, Listing
-from sunk.kube.collection import Collection
+from sunk.kube.api.client import Client, Listing
+from sunk.kube.auth.access import Access
+from sunk.kube.auth.credentials import Nobody
+from sunk.kube.cache.collection import Collection
+from sunk.kube.cache.store import Store
+from sunk.kube.control.events import Recorder
 from sunk.kube.core import CONFIG_MAPS
-from sunk.kube.credentials import Nobody
 from sunk.kube.errors import NotFound, Status
-from sunk.kube.events import Recorder
 from sunk.kube.resource import Key, Resource
-from sunk.kube.store import Store
 from sunk.model import hostlist
 from sunk.model.nodeslice import MOST_ENTRIES, NodeSliceStatus
 from sunk.objects.clusters import SLURMCLUSTERS
 from sunk.objects.members import NODESETS, NODESLICES
 from sunk.slurm.errors import SlurmError, UnknownName
-from sunk.slurm.library import Library
-from sunk.slurm.mirror import Mirror
-from sunk.slurm.orders import Orders
+from sunk.slurm.libslurm.library import Library
+from sunk.slurm.libslurm.wire import Change, Expected, Watched
+from sunk.slurm.mirror.mirror import Mirror
+from sunk.slurm.orders.nodes import Orders
 from sunk.slurm.records import Node, Table
 from sunk.slurm.states import NodeFlag
-from sunk.slurm.wire import Change, Expected, Watched
-from sunk.syncer import extra
-from sunk.syncer.downward import Downward
-from sunk.syncer.ground import Ground
+from sunk.syncer.context import Ground
+from sunk.syncer.drains import extra
+from sunk.syncer.drains.controller import Downward
 from sunk.syncer.members import Members
 from sunk.syncer.pods import COMPUTE_PODS
 

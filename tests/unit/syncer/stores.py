@@ -5,9 +5,9 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
+from sunk.kube.cache.store import Store
+from sunk.kube.cache.view import Changed, Deleted, Synced
 from sunk.kube.resource import Record
-from sunk.kube.store import Store
-from sunk.kube.view import Changed, Deleted, Synced
 
 R = TypeVar("R", bound=Record)
 _versions = count(1)

@@ -3,8 +3,8 @@
 from hypothesis import given, strategies as st
 
 from sunk.kube.resource import Key
-from sunk.slurm.belief import Suspicion
-from sunk.syncer.accepting import RECENT, Offered, identity, request
+from sunk.slurm.mirror.confidence import Suspicion
+from sunk.syncer.visibility.acceptance import RECENT, Offered, identity, request
 
 texts = st.text(max_size=20)
 suspicions = st.builds(

@@ -2,9 +2,9 @@
 
 from tests.unit.syncer.both import drained, ended, going, pair, pod, row
 
-from sunk.model.drains import Causes
+from sunk.model.contract.drains import Causes
 from sunk.slurm.states import NodeBase, NodeFlag
-from sunk.syncer.causes import causes, standing
+from sunk.syncer.drains.causes import causes, standing
 
 
 def test_a_ready_pod_is_no_cause() -> None:

@@ -10,12 +10,12 @@ import pytest
 from tests.unit.syncer.both import pod
 from tests.unit.syncer.scripted import Stage, staged
 
-from sunk.kube.limits import Bucket
+from sunk.kube.api.limits import Bucket
 from sunk.model import names
-from sunk.syncer.clocks import Apart, Clocks, complaint
-from sunk.syncer.holders import Holders
 from sunk.syncer.pods import Condition
-from sunk.syncer.strangers import Strangers
+from sunk.syncer.removal.holders import Holders
+from sunk.syncer.removal.unregistered import Strangers
+from sunk.syncer.visibility.clocks import Apart, Clocks, complaint
 
 OFF = [pytest.param(-600.0, id="the machine is ahead"), pytest.param(600.0, id="the machine is behind")]
 """Seconds by which the API server is ahead of this machine."""

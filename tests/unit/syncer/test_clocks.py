@@ -7,7 +7,7 @@ from email.utils import format_datetime
 import pytest
 from tests.unit.syncer.scripted import staged
 
-from sunk.syncer.clocks import Apart, Clocks, complaint
+from sunk.syncer.visibility.clocks import Apart, Clocks, complaint
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ async def test_a_slurmctld_that_is_set_wrong_is_said_once_and_again_only_if_it_c
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     loop = asyncio.get_running_loop()
-    monkeypatch.setattr("sunk.kube.clock.time.time", lambda: 1000.0 + loop.time())
+    monkeypatch.setattr("sunk.kube.api.clock.time.time", lambda: 1000.0 + loop.time())
     async with staged(["n1"]) as stage:
         clocks = Clocks(stage.ground)
         date = format_datetime(datetime.fromtimestamp(1000.0 + loop.time(), UTC), usegmt=True)

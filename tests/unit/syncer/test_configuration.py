@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from sunk.model import mark
-from sunk.syncer.configuration import DISTANCE, LAST_PAUSE, LONGEST, NONE, QUIET, UNANSWERED, Need, pause
+from sunk.syncer.config.controller import DISTANCE, LAST_PAUSE, LONGEST, NONE, QUIET, UNANSWERED, Need, pause
 
 moments = st.floats(min_value=0, max_value=1e6)
 

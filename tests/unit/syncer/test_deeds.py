@@ -5,15 +5,15 @@ from msgspec.structs import replace
 from tests.unit.syncer import both
 from tests.unit.syncer.both import BEGAN, going, later, member, pod
 
-from sunk.model.drains import NOT_RESPONDING, Deed, Drain, Forget, Undrain, is_ours, text
+from sunk.model.contract.drains import NOT_RESPONDING, Deed, Drain, Forget, Undrain, is_ours, text
 from sunk.model.names import HPC_VERIFICATION
-from sunk.slurm.orders import can_undrain
+from sunk.slurm.orders.nodes import can_undrain
 from sunk.slurm.records import Node
 from sunk.slurm.states import NodeBase, NodeFlag
-from sunk.syncer import verification
-from sunk.syncer.causes import Pair, causes
-from sunk.syncer.deeds import deed
-from sunk.syncer.extra import kept_drain
+from sunk.syncer.drains import verification
+from sunk.syncer.drains.causes import Pair, causes
+from sunk.syncer.drains.extra import kept_drain
+from sunk.syncer.drains.plan import deed
 from sunk.syncer.pods import ComputePod, Condition
 
 START = int(BEGAN.timestamp())

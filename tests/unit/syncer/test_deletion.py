@@ -6,8 +6,8 @@ import pytest
 from tests.unit.syncer.both import row
 from tests.unit.syncer.scripted import Slurm
 
-from sunk.slurm.library import Library
-from sunk.slurm.orders import Orders
+from sunk.slurm.libslurm.library import Library
+from sunk.slurm.orders.nodes import Orders
 
 pytestmark = pytest.mark.looptime
 

@@ -12,8 +12,8 @@ from tests.unit.syncer.stores import remove
 
 from sunk.model import hostlist
 from sunk.slurm.errors import Denied
+from sunk.slurm.libslurm.wire import Change
 from sunk.slurm.states import NodeBase
-from sunk.slurm.wire import Change
 
 pytestmark = pytest.mark.looptime
 

@@ -3,12 +3,13 @@
 import pytest
 from tests.unit.syncer.both import drained, pair, pod, row
 
-from sunk.model import drains, kept as kept_texts, names
-from sunk.model.drains import Drain
+from sunk.model import names
+from sunk.model.contract import drains, kept as kept_texts
+from sunk.model.contract.drains import Drain
 from sunk.slurm.records import Node
 from sunk.slurm.states import NodeBase
-from sunk.syncer import extra
-from sunk.syncer.deeds import deed
+from sunk.syncer.drains import extra
+from sunk.syncer.drains.plan import deed
 from sunk.syncer.pods import Condition
 
 OURS = '{"k8s":{"node":"node-of-n1","pod":"n1","nodeset":"set","conditions":{"Ready":"True"}}}'

@@ -4,10 +4,10 @@ from hypothesis import given, strategies as st
 from tests.unit.slurm.blank import blank
 
 from sunk.model.hostlist import expand
+from sunk.slurm.mirror.rows import Rows
 from sunk.slurm.records import Job
-from sunk.slurm.rows import Rows
 from sunk.slurm.states import JobBase, JobFlag
-from sunk.syncer.holders import Holders
+from sunk.syncer.removal.holders import Holders
 
 
 def job(number: int, nodes: str, base: JobBase = JobBase.RUNNING, flags: int = 0) -> Job:

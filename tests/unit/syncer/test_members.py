@@ -4,7 +4,7 @@ import pytest
 from tests.unit.syncer.both import CLUSTER, entry, slice_of
 from tests.unit.syncer.stores import put, remove
 
-from sunk.kube.store import Store
+from sunk.kube.cache.store import Store
 from sunk.objects.members import NodeSlice
 from sunk.syncer.members import Members
 

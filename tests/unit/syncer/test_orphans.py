@@ -9,8 +9,8 @@ from tests.unit.syncer.scripted import NOWHERE, NoPods, Slurm, Stage
 from tests.unit.syncer.stores import complete, put
 
 from sunk.slurm.records import Node
-from sunk.syncer.holders import Holders
-from sunk.syncer.orphans import Orphans
+from sunk.syncer.removal.holders import Holders
+from sunk.syncer.removal.orphans import Orphans
 
 pytestmark = pytest.mark.looptime
 MARK = '{"k8s": {"pod": "gone"}}'

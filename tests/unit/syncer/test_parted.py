@@ -5,7 +5,7 @@ from tests.unit.slurm.blank import blank
 from tests.unit.syncer.both import row
 
 from sunk.slurm.records import Node, Partition
-from sunk.syncer.parted import outdated, parting
+from sunk.syncer.config.partitions import outdated, parting
 
 CONF = """
 NodeSet=fast Feature=fast

@@ -6,12 +6,12 @@ import pytest
 from msgspec import json
 from tests.unit.syncer.both import drained, pair, pod, row
 
-from sunk.model.drains import Drain, Undrain
-from sunk.model.personal import Answer, Order
+from sunk.model.contract.drains import Drain, Undrain
+from sunk.model.contract.requests import Answer, Order
 from sunk.slurm.records import Node
 from sunk.slurm.states import NodeBase
-from sunk.syncer.deeds import Groups
-from sunk.syncer.personal import Asked, asked
+from sunk.syncer.drains.plan import Groups
+from sunk.syncer.drains.requests import Asked, asked
 from sunk.syncer.pods import ComputePod
 
 

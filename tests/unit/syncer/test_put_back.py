@@ -8,9 +8,9 @@ from tests.unit.syncer.both import drained, pod, row
 from tests.unit.syncer.scripted import staged
 
 from sunk.slurm.errors import Denied, refusal
+from sunk.slurm.libslurm.wire import Change
 from sunk.slurm.records import Node
 from sunk.slurm.states import NodeFlag
-from sunk.slurm.wire import Change
 
 pytestmark = pytest.mark.looptime
 

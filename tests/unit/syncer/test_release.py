@@ -13,8 +13,8 @@ from tests.unit.syncer.scripted import NOWHERE, NoPods, Slurm, Stage
 from sunk.kube.resource import Key
 from sunk.model.nodeslice import NodeSliceStatus
 from sunk.slurm.records import Reservation
-from sunk.syncer.holders import Holders
-from sunk.syncer.release import Release
+from sunk.syncer.removal.holders import Holders
+from sunk.syncer.removal.release import Release
 
 pytestmark = pytest.mark.looptime
 SLICE = Key("slurm", "set-0")

@@ -9,21 +9,21 @@ from tests.unit.slurm.blank import blank
 from tests.unit.syncer.both import CLUSTER, drained, entry, node_set, pod, row, slice_of
 from tests.unit.syncer.stores import put, remove
 
-from sunk.kube.store import Store
+from sunk.kube.cache.store import Store
 from sunk.model.nodeslice import NodeSliceStatus, Refused
 from sunk.objects.members import NodeSet, NodeSlice
+from sunk.slurm.mirror.rows import Rows
 from sunk.slurm.records import Job, Node, Reservation
-from sunk.slurm.rows import Rows
 from sunk.slurm.states import JobBase, JobFlag, NodeBase, NodeFlag
-from sunk.syncer.clearing import clearance
-from sunk.syncer.completing import began, patience
-from sunk.syncer.hindrance import hindrance, is_kept
-from sunk.syncer.orphans import came_late, incomplete, too_many
 from sunk.syncer.pods import ComputePod, Condition
-from sunk.syncer.registered import Registered
-from sunk.syncer.release import Freed, drained_since, status
-from sunk.syncer.reshape import differences
-from sunk.syncer.strangers import Waits, is_stranger, lost, since
+from sunk.syncer.removal.blockers import hindrance, is_kept
+from sunk.syncer.removal.clearance import clearance
+from sunk.syncer.removal.completing import began, patience
+from sunk.syncer.removal.orphans import came_late, incomplete, too_many
+from sunk.syncer.removal.registered import Registered
+from sunk.syncer.removal.release import Freed, drained_since, status
+from sunk.syncer.removal.reshape import differences
+from sunk.syncer.removal.unregistered import Waits, is_stranger, lost, since
 
 SPECIFIC, ALL = 1 << 15, 1 << 19
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)

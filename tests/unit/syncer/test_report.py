@@ -1,8 +1,8 @@
 """What the parts of the syncer say, laid together."""
 
 from sunk.model import faults
-from sunk.model.report import Report
-from sunk.syncer.report import MOST_STUCK, broken, gathered, heard
+from sunk.model.contract.report import Report
+from sunk.syncer.visibility.report import MOST_STUCK, broken, gathered, heard
 
 
 def test_each_part_says_what_it_knows() -> None:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from sunk.slurm.belief import Stale
+from sunk.slurm.mirror.confidence import Stale
 from sunk.syncer.rounds import Rounds
 
 pytestmark = pytest.mark.looptime

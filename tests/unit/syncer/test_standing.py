@@ -10,8 +10,8 @@ from tests.unit.syncer.both import BEGAN, drained, later, pod, row
 from sunk.model import names
 from sunk.slurm.records import Node
 from sunk.slurm.states import NodeBase, NodeFlag
+from sunk.syncer.conditions.plan import Facts, Said, Standing, change, standing
 from sunk.syncer.pods import ComputePod, Condition
-from sunk.syncer.standing import Facts, Said, Standing, change, standing
 
 DRAIN, RUNNING, SILENT = names.SLURM_DRAIN, names.SLURM_RUNNING, names.SLURM_NOT_RESPONDING
 

@@ -7,11 +7,11 @@ import pytest
 from tests.unit.syncer.both import pod, row
 from tests.unit.syncer.scripted import staged
 
-from sunk.kube.limits import Bucket
+from sunk.kube.api.limits import Bucket
 from sunk.model import names
-from sunk.syncer.holders import Holders
 from sunk.syncer.pods import ComputePod, Condition
-from sunk.syncer.strangers import Strangers
+from sunk.syncer.removal.holders import Holders
+from sunk.syncer.removal.unregistered import Strangers
 
 NAMES = ["n1", "n2", "n3"]
 

@@ -4,11 +4,11 @@ from typing import Any
 
 from tests.unit.syncer.both import BEGAN, drained, later, pair, pod, row
 
-from sunk.model.drains import Drain, Undrain
+from sunk.model.contract.drains import Drain, Undrain
 from sunk.model.names import HPC_VERIFICATION
 from sunk.slurm.records import Node
 from sunk.slurm.states import NodeBase
-from sunk.syncer.deeds import deed
+from sunk.syncer.drains.plan import deed
 from sunk.syncer.pods import ComputePod, Condition
 
 DRAINED_AT = int(BEGAN.timestamp()) + 100

@@ -8,10 +8,10 @@ from hypothesis import given, strategies as st
 from tests.unit.syncer.both import going, later, pod
 from tests.unit.syncer.stores import put, remove
 
-from sunk.kube.store import Store
-from sunk.syncer.ground import Manner
+from sunk.kube.cache.store import Store
+from sunk.syncer.context import Manner
+from sunk.syncer.drains.waves import LONG_AGO, TOGETHER, Falls, crest
 from sunk.syncer.pods import ComputePod
-from sunk.syncer.waves import LONG_AGO, TOGETHER, Falls, crest
 
 pytestmark = pytest.mark.looptime
 

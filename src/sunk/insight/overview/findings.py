@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from sunk.kube.client import EVERYWHERE, Client, Scope
-from sunk.kube.collection import Collection
+from sunk.kube.api.client import EVERYWHERE, Client, Scope
+from sunk.kube.cache.collection import Collection
 from sunk.kube.core import NODES, PODS, Node, Pod
 from sunk.kube.errors import Forbidden, KubeError, NotFound
 from sunk.kube.resource import R, Resource
@@ -16,8 +16,8 @@ from sunk.model import names
 from sunk.model.refusal import Refusal
 from sunk.objects.clusters import SLURMCLUSTERS, SlurmCluster
 from sunk.objects.members import NODESETS, NODESLICES, NodeSet, NodeSlice
-from sunk.operator.slurmcluster.applying import DEPLOYMENTS, STATEFULSETS
-from sunk.operator.slurmcluster.availability import Workload
+from sunk.operator.slurmcluster.rollout.apply import DEPLOYMENTS, STATEFULSETS
+from sunk.operator.slurmcluster.rollout.status import Workload
 
 PERIOD: Final = 5.0
 """How often the API server is asked whether it is still there, and ages are drawn anew."""

@@ -15,8 +15,8 @@ from sunk.model.nodeset import Condition
 from sunk.model.nodeslice import Entry
 from sunk.objects.clusters import SlurmCluster
 from sunk.objects.members import NodeSet, NodeSlice
-from sunk.operator.nodeset.status import HELD, PROGRESSING
-from sunk.operator.slurmcluster.availability import READY, Workload
+from sunk.operator.nodeset.decide.status import HELD, PROGRESSING
+from sunk.operator.slurmcluster.rollout.status import READY, Workload
 
 PARTS: Final = ("controller", "accounting", "mysql", "login", "rest")
 """In this order; others come behind."""

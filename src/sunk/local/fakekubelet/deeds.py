@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from sunk.kube import subresource
-from sunk.kube.client import Client, Deletion, Preconditions
+from sunk.kube.api import subresource
+from sunk.kube.api.client import Client, Deletion, Preconditions
+from sunk.kube.api.patch import Strategic
 from sunk.kube.core import LEASES, NODES, PODS, Node, Pod
 from sunk.kube.errors import AlreadyExists, Conflict, NotFound
-from sunk.kube.patch import Strategic
 from sunk.kube.resource import Key, R, Resource
 from sunk.local.fakekubelet import nodes, pods
 from sunk.local.fakekubelet.binding import fits, pinned

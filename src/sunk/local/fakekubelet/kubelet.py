@@ -10,11 +10,11 @@ from typing import Final, NoReturn
 
 from msgspec import Struct
 
-from sunk.kube.client import Client, Scope
+from sunk.kube.api.client import Client, Scope
+from sunk.kube.cache.view import Changed, Deleted, Event, Synced
+from sunk.kube.cache.watch import watch
 from sunk.kube.core import NODES, PODS, Node, Pod
 from sunk.kube.resource import Key
-from sunk.kube.view import Changed, Deleted, Event, Synced
-from sunk.kube.watch import watch
 from sunk.local.fakekubelet.agenda import Agenda
 from sunk.local.fakekubelet.binding import WAITING, Waiting
 from sunk.local.fakekubelet.deeds import Deeds

@@ -10,7 +10,7 @@ import math
 from datetime import UTC, datetime
 from zlib import crc32
 
-from sunk.kube.client import Client
+from sunk.kube.api.client import Client
 from sunk.kube.core import LEASES
 from sunk.kube.errors import AlreadyExists, Conflict, NotFound
 from sunk.kube.resource import Metadata

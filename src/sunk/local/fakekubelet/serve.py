@@ -10,9 +10,9 @@ from typing import Final, NoReturn
 
 from msgspec import Struct, json
 
-from sunk.kube import access
-from sunk.kube.client import Client
-from sunk.kube.credentials import AccessError
+from sunk.kube.api.client import Client
+from sunk.kube.auth import access
+from sunk.kube.auth.credentials import AccessError
 from sunk.local.fakekubelet.kubelet import FakeKubelet
 from sunk.local.fakekubelet.settings import Settings
 from sunk.model.refusal import Refusal

@@ -5,8 +5,8 @@ from typing import Final
 from msgspec import Struct, field
 
 from sunk.kube.core import Taint
-from sunk.local.control import API_ONLY_GRACE
 from sunk.local.fakekubelet.steering import Habits, key, seconds
+from sunk.local.kubernetes.control import API_ONLY_GRACE
 from sunk.model.refusal import Refusal
 
 FLEET: Final = key("fleet")

@@ -7,8 +7,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from sunk.kube.client import Client
-from sunk.kube.patch import Merge
+from sunk.kube.api.client import Client
+from sunk.kube.api.patch import Merge
 from sunk.kube.resource import R, Resource
 
 PREFIX: Final = "fake-kubelet.sunk/"

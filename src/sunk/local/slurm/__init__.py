@@ -27,10 +27,10 @@ accounting also `accounting` (slurmdbd) and `database` (MariaDB), and one per no
 what a killed test run left is removed by the next one's start.
 """
 
+from sunk.local.slurm.boxes.machines import Answer
 from sunk.local.slurm.configuration import Node
 from sunk.local.slurm.crowd import many_nodes
 from sunk.local.slurm.inside import Result, pytest_inside
-from sunk.local.slurm.machines import Answer
 from sunk.local.slurm.running import Slurm
 from sunk.local.slurm.starting import cluster
 

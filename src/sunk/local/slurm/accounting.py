@@ -6,8 +6,8 @@ image of all Slurm daemons. Both keep what they know when they are killed, as wi
 
 from typing import Final
 
-from sunk.local.slurm import wires
-from sunk.local.slurm.box import DATABASE_USER
+from sunk.local.slurm.boxes import wires
+from sunk.local.slurm.boxes.box import DATABASE_USER
 from sunk.local.slurm.configuration import Settings
 
 SERVE: Final = (

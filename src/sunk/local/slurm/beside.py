@@ -20,13 +20,15 @@ from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import Final
 
-from sunk.local import cache, debian, images, paths
-from sunk.local.cluster import Cluster
-from sunk.local.network import Network
+from sunk.local import paths
+from sunk.local.build import cache, debian, images
+from sunk.local.kubernetes.cluster import Cluster
+from sunk.local.kubernetes.network import Network
 from sunk.local.shell import run
-from sunk.local.slurm import development, wires
-from sunk.local.slurm.box import Bind, Box
-from sunk.local.slurm.layout import AS_SLURM
+from sunk.local.slurm import development
+from sunk.local.slurm.boxes import wires
+from sunk.local.slurm.boxes.box import Bind, Box
+from sunk.local.slurm.boxes.layout import AS_SLURM
 from sunk.local.slurm.running import Slurm
 from sunk.model.refusal import Refusal
 
@@ -158,7 +160,7 @@ def _sources(path: Path) -> list[Path]:
 def _copy_package(folder: Path, *, root: Path) -> Path:
     """Copy our package with the extension of the image, and compile it: so it starts as quickly as it would there."""
     package = paths.project() / PACKAGE
-    sources = (file for file in _sources(package) if not file.is_relative_to(package / "local" / "kubernetes"))
+    sources = (file for file in _sources(package) if not file.is_relative_to(package / "local" / "build" / "go"))
     images.stage(sources, folder=folder, root=package)
     for made in root.glob(f"opt/sunk/lib/python3.*/site-packages/sunk/{EXTENSION}/*.so"):
         shutil.copy(made, folder / EXTENSION)

@@ -16,8 +16,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from sunk.local import images
-from sunk.local.slurm import wires
+from sunk.local.build import images
+from sunk.local.slurm.boxes import wires
 from sunk.local.slurm.configuration import CONTROLLER, PARTITIONS, Node, Settings, merge, nodes as spell
 from sunk.local.slurm.running import Slurm
 from sunk.local.slurm.starting import cluster

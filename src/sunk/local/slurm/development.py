@@ -10,7 +10,8 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
-from sunk.local import cache, images, paths
+from sunk.local import paths
+from sunk.local.build import cache, images
 from sunk.local.progress import step
 from sunk.local.shell import run
 from sunk.model.refusal import Refusal

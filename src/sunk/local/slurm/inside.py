@@ -13,9 +13,9 @@ from xml.etree import ElementTree as ET
 import msgspec
 
 from sunk.local.slurm import development, remote
-from sunk.local.slurm.box import SLURM_USER
+from sunk.local.slurm.boxes.box import SLURM_USER
+from sunk.local.slurm.boxes.layout import CLONE
 from sunk.local.slurm.configuration import TOOLS
-from sunk.local.slurm.layout import CLONE
 from sunk.local.slurm.running import PYTHON, Slurm
 from sunk.model.refusal import Refusal
 

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import msgspec
 
+from sunk.local.slurm.boxes.layout import REMOTE
+from sunk.local.slurm.boxes.machines import Answer
 from sunk.local.slurm.configuration import Node
-from sunk.local.slurm.layout import REMOTE
-from sunk.local.slurm.machines import Answer
 from sunk.local.slurm.running import Slurm
 from sunk.model.refusal import Refusal
 

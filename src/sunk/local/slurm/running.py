@@ -9,8 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from sunk.local.process import Home
-from sunk.local.slurm import configuration, wires
+from sunk.local.kubernetes.process import Home
+from sunk.local.slurm import configuration
+from sunk.local.slurm.boxes import wires
+from sunk.local.slurm.boxes.layout import Layout
+from sunk.local.slurm.boxes.machines import Answer, Machines, finish
 from sunk.local.slurm.configuration import (
     ACCOUNTING,
     ACCOUNTING_PORT,
@@ -25,8 +28,6 @@ from sunk.local.slurm.configuration import (
     Node,
     Settings,
 )
-from sunk.local.slurm.layout import Layout
-from sunk.local.slurm.machines import Answer, Machines, finish
 from sunk.model.refusal import Refusal
 
 READY: Final = 20.0

@@ -16,12 +16,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Final
 
-from sunk.local import cgroups, images, network as networks, paths
+from sunk.local import paths
+from sunk.local.build import images
+from sunk.local.kubernetes import cgroups, network as networks
 from sunk.local.slurm import configuration
-from sunk.local.slurm.box import alive, first_process
+from sunk.local.slurm.boxes.box import alive, first_process
+from sunk.local.slurm.boxes.layout import Layout
+from sunk.local.slurm.boxes.machines import LAST_WORDS
 from sunk.local.slurm.configuration import CONTROLLER, PARTITIONS, Node, Settings
-from sunk.local.slurm.layout import Layout
-from sunk.local.slurm.machines import LAST_WORDS
 from sunk.local.slurm.running import Slurm
 from sunk.model.refusal import Refusal
 

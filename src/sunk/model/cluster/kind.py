@@ -10,9 +10,9 @@ from sunk.model.cluster.daemons import Accounting, Controller, Login, Mysql, Res
 from sunk.model.cluster.directory import DirectoryService
 from sunk.model.cluster.parts import Image, Line, ObjectName, Placement
 from sunk.model.cluster.users import Users
+from sunk.model.contract.report import Report
 from sunk.model.names import GROUP, VERSION
 from sunk.model.nodeset import Condition
-from sunk.model.report import Report
 from sunk.model.schema.kind import AGE, Column, Kind, Version
 from sunk.model.schema.pattern import END
 from sunk.model.schema.vocabulary import Opaque, keyed, rule

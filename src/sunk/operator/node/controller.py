@@ -12,18 +12,19 @@ on the Node could be anybody's.
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from sunk.kube.collection import Collection
-from sunk.kube.controller import Controller, Effort, Requeue, Source
+from sunk.kube.api.patch import Strategic
+from sunk.kube.cache.collection import Collection
+from sunk.kube.control.controller import Controller, Effort, Requeue, Source
 from sunk.kube.core import Node, Pod
 from sunk.kube.errors import NotFound
-from sunk.kube.patch import Strategic
 from sunk.kube.resource import Key, Record
-from sunk.model import kept, names
+from sunk.model import names
+from sunk.model.contract import kept
 from sunk.objects.members import NodeSet, owner_uid
 from sunk.operator.fleet import Fleet, by_compute, fleet, is_compute
 from sunk.operator.keptdrains import KeptDrains, kept_drains
 from sunk.operator.node.plan import Member, body, carries, plan
-from sunk.operator.nodeset.claims import claim_of, marked_by
+from sunk.operator.nodeset.act.claims import claim_of, marked_by
 from sunk.service.part import Part, Setting
 
 LATELY: Final = 5.0

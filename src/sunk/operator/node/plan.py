@@ -23,8 +23,9 @@ from typing import Any, Final
 from msgspec import Struct, field
 
 from sunk.kube.core import Condition, Node, Pod, condition
-from sunk.model import drains, kept, names
-from sunk.operator.nodeset.claims import LABELS, marked_by
+from sunk.model import names
+from sunk.model.contract import drains, kept
+from sunk.operator.nodeset.act.claims import LABELS, marked_by
 
 COPIED: Final = (names.SLURM_DRAIN, names.SLURM_RUNNING, names.SLURM_NOT_RESPONDING)
 OURS: Final = (*COPIED, names.SLURM_CORDON)
@@ -44,7 +45,7 @@ class Member(Struct, frozen=True):
     """That a Node belongs to a NodeSet."""
 
     cluster: str
-    """As `sunk.model.kept` calls it."""
+    """As `sunk.model.contract.kept` calls it."""
     pod: Pod | None
     """The one that the NodeSet has made for this Node; none if it is not there."""
     kept_drain: str | None = None

@@ -10,7 +10,7 @@ import click
 from sunk.service.asking import asked, reaching
 
 if TYPE_CHECKING:
-    from sunk.kube.client import Client
+    from sunk.kube.api.client import Client
     from sunk.operator.nodeset.rollback import Kept
 
 _DAY, _HOUR, _MINUTE = 86_400, 3_600, 60

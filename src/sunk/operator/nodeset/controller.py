@@ -18,20 +18,20 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Final
 
-from sunk.kube.collection import Collection
-from sunk.kube.controller import Controller, Effort, Requeue, Source, itself, owner
+from sunk.kube.cache.collection import Collection
+from sunk.kube.control.controller import Controller, Effort, Requeue, Source, itself, owner
 from sunk.kube.resource import Key, Record
 from sunk.model import names
 from sunk.model.nodeset import NODESET
 from sunk.objects.members import NODESLICES, REVISIONS, NodeSet, NodeSlice, by_owner
 from sunk.operator.fleet import fleet
 from sunk.operator.keptdrains import kept_drains
-from sunk.operator.nodeset.attention import Attention
-from sunk.operator.nodeset.census import Census
-from sunk.operator.nodeset.deeds import Deeds
-from sunk.operator.nodeset.moulds import Moulds
-from sunk.operator.nodeset.plan import plan
-from sunk.operator.nodeset.upkeep import Moment
+from sunk.operator.nodeset.act.executor import Deeds
+from sunk.operator.nodeset.act.podbuilder import Moulds
+from sunk.operator.nodeset.decide.plan import plan
+from sunk.operator.nodeset.decide.upkeep import Moment
+from sunk.operator.nodeset.observe.snapshot import Census
+from sunk.operator.nodeset.observe.triggers import Attention
 from sunk.service.part import Part, Setting
 from sunk.service.scoped import Scoped
 

@@ -10,17 +10,17 @@ from datetime import datetime
 
 from msgspec import Raw, Struct, json
 
-from sunk.kube.client import Client, Scope
+from sunk.kube.api.client import Client, Scope
+from sunk.kube.api.patch import Json
 from sunk.kube.core import PODS, Pod
 from sunk.kube.errors import Conflict, NotFound
-from sunk.kube.patch import Json
 from sunk.kube.resource import Key
 from sunk.model import names
 from sunk.model.cluster.kind import SLURMCLUSTER
 from sunk.model.refusal import Refusal
 from sunk.objects.members import NODESETS, REVISIONS, ControllerRevision, NodeSet, owner_uid
 from sunk.objects.standing import revision
-from sunk.operator.nodeset.revision import object_name, revision_of
+from sunk.operator.nodeset.act.revision import object_name, revision_of
 
 
 class Kept(Struct, frozen=True):

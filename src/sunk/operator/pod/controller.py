@@ -11,11 +11,11 @@ the operator it belongs as the first one.
 from collections.abc import Iterator
 from typing import Any, Final
 
-from sunk.kube.collection import Collection
-from sunk.kube.controller import Controller, Effort, Requeue, Source
+from sunk.kube.api.patch import Merge
+from sunk.kube.cache.collection import Collection
+from sunk.kube.control.controller import Controller, Effort, Requeue, Source
 from sunk.kube.core import Node, Pod
 from sunk.kube.errors import NotFound
-from sunk.kube.patch import Merge
 from sunk.kube.resource import Key, Record
 from sunk.model import names
 from sunk.objects.standing import node_of

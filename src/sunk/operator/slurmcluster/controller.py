@@ -16,28 +16,29 @@ from typing import Any, Final
 
 from msgspec import to_builtins
 
-from sunk.kube.client import Scope
-from sunk.kube.collection import Collection
-from sunk.kube.controller import Controller, Effort, Requeue, Source, itself, owner
+from sunk.kube.api.client import Scope
+from sunk.kube.api.patch import Merge
+from sunk.kube.cache.collection import Collection
+from sunk.kube.control.controller import Controller, Effort, Requeue, Source, itself, owner
+from sunk.kube.control.events import Recorder, Reference, about
 from sunk.kube.core import PODS, Pod
-from sunk.kube.events import Recorder, Reference, about
-from sunk.kube.patch import Merge
 from sunk.kube.resource import Key, Record
 from sunk.model import names
 from sunk.model.cluster.kind import LONGEST_WORD, OF_SYNCER, SLURMCLUSTER
 from sunk.model.refusal import Refusal
 from sunk.objects.clusters import SLURMCLUSTERS, SlurmCluster, report
 from sunk.objects.members import NODESETS, NodeSet
-from sunk.operator.slurmcluster import keys, references
-from sunk.operator.slurmcluster.applying import DEPLOYMENTS, STATEFULSETS, Known, apply, check_owned, prune
-from sunk.operator.slurmcluster.availability import NO_NODE_FITS, Configuration, Sight, Workload, farewell, status
-from sunk.operator.slurmcluster.enforcing import Enforcing
-from sunk.operator.slurmcluster.errand import ERRAND, Errands, by_cluster
-from sunk.operator.slurmcluster.farewell import AGAIN, Farewell, Plan
-from sunk.operator.slurmcluster.metadata import CONFIGURATION, labels
-from sunk.operator.slurmcluster.objects import objects
-from sunk.operator.slurmcluster.removal import Removal
-from sunk.operator.slurmcluster.secrets import Missing, ensure
+from sunk.operator.slurmcluster.builders import keys
+from sunk.operator.slurmcluster.builders.metadata import CONFIGURATION, labels
+from sunk.operator.slurmcluster.builders.objects import objects
+from sunk.operator.slurmcluster.builders.secrets import Missing, ensure
+from sunk.operator.slurmcluster.rollout import references
+from sunk.operator.slurmcluster.rollout.apply import DEPLOYMENTS, STATEFULSETS, Known, apply, check_owned, prune
+from sunk.operator.slurmcluster.rollout.configuration import Enforcing
+from sunk.operator.slurmcluster.rollout.probe import ERRAND, Errands, by_cluster
+from sunk.operator.slurmcluster.rollout.removal import Removal
+from sunk.operator.slurmcluster.rollout.retirement import AGAIN, Farewell, Plan
+from sunk.operator.slurmcluster.rollout.status import NO_NODE_FITS, Configuration, Sight, Workload, farewell, status
 from sunk.operator.slurmcluster.view import Cluster, view
 from sunk.service.part import Part, Setting
 from sunk.service.scoped import Scoped

@@ -13,9 +13,9 @@ from msgspec import Struct, field
 from sunk.model.cluster.compute import Definition
 from sunk.model.cluster.kind import SlurmClusterSpec
 from sunk.model.cluster.parts import EnvironmentVariable, Image, Resources
+from sunk.model.kubernetes.quantity import Quantity
 from sunk.model.layers.compose import compose
 from sunk.model.nodeset import LONGEST_PREFIX, DynamicFeature
-from sunk.model.quantity import Quantity
 from sunk.model.refusal import Refusal
 
 _NAME: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")

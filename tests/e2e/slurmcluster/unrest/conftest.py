@@ -11,7 +11,7 @@ from tests.e2e.slurmcluster.unrest.killing import Unrest
 from tests.e2e.slurmcluster.unrest.watcher import watching
 from tests.helm import Helm
 
-from sunk.local.cluster import Cluster
+from sunk.local.kubernetes.cluster import Cluster
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from msgspec import json
 from tests.conftest import Kubectl
 from tests.waiting import eventually
 
-from sunk.local.cluster import Cluster
+from sunk.local.kubernetes.cluster import Cluster
 
 VICTIMS: Final = {"slurm-syncer": "syncer", "sunk-controller-manager": "operator"}
 """Deployments, whose Leases have the same names, and the container of each."""

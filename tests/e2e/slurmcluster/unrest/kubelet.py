@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 from tests.waiting import eventually
 
-from sunk.local import node as nodes, stock
-from sunk.local.cluster import Cluster
-from sunk.local.process import running, start
+from sunk.local.kubernetes import node as nodes, stock
+from sunk.local.kubernetes.cluster import Cluster
+from sunk.local.kubernetes.process import running, start
 
 
 @contextmanager

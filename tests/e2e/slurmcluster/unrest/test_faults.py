@@ -9,7 +9,7 @@ from tests.e2e.slurmcluster.unrest import ground, kubelet
 from tests.e2e.slurmcluster.unrest.ground import PATIENCE, exposed, in_time, throughout
 from tests.e2e.slurmcluster.unrest.killing import Unrest
 
-from sunk.local.cluster import Cluster
+from sunk.local.kubernetes.cluster import Cluster
 from sunk.model import names
 
 pytestmark = ground.MARKS

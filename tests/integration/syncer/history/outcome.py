@@ -7,10 +7,11 @@ from tests.integration.syncer.history.persons import Persons
 from tests.integration.syncer.seen import Seen
 from tests.integration.syncer.stage import Stage
 
-from sunk.kube.client import Scope
+from sunk.kube.api.client import Scope
 from sunk.kube.core import NODES, Condition, Node, condition
-from sunk.model import drains, kept, names
-from sunk.model.drains import Causes
+from sunk.model import names
+from sunk.model.contract import drains, kept
+from sunk.model.contract.drains import Causes
 from sunk.model.nodeslice import Entry
 from sunk.objects.members import NODESETS, NODESLICES, NodeSet
 from sunk.syncer.pods import (

@@ -16,11 +16,12 @@ from tests.integration.syncer.stage import Stage
 
 from sunk.kube.core import NODES
 from sunk.kube.errors import NotFound
-from sunk.model import kept, names
+from sunk.model import names
+from sunk.model.contract import kept
 from sunk.model.refusal import Refusal
-from sunk.slurm import extra
+from sunk.slurm.orders import extra
+from sunk.syncer.drains.verification import TOKEN
 from sunk.syncer.pods import condition
-from sunk.syncer.verification import TOKEN
 
 SOON = 4.0
 

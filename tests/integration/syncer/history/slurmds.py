@@ -13,8 +13,8 @@ from typing import Any
 
 from tests.integration.syncer.stage import Stage
 
-from sunk.kube.client import Deletion, Preconditions, Scope
-from sunk.kube.collection import Collection
+from sunk.kube.api.client import Deletion, Preconditions, Scope
+from sunk.kube.cache.collection import Collection
 from sunk.kube.core import PODS, Pod
 from sunk.kube.errors import Conflict, NotFound
 from sunk.local.fakekubelet import annotations

@@ -10,7 +10,7 @@ from tests.integration.syncer.stage import CLUSTER, Stage
 
 from sunk.insight.watching import Breach
 from sunk.local.slurm.beside import KUBECONFIG
-from sunk.local.slurm.layout import AS_SLURM
+from sunk.local.slurm.boxes.layout import AS_SLURM
 
 
 class Verifying:

@@ -16,16 +16,17 @@ from tests.integration.syncer.history.slurmds import STOPS_SLOWLY, Slurmds
 from tests.integration.syncer.history.verifying import Verifying, verifying
 from tests.integration.syncer.stage import ALICE, CLUSTER, SET, SLICE, Stage
 
-from sunk.kube.client import Deletion, Preconditions, Scope
-from sunk.kube.collection import Collection
+from sunk.kube.api.client import Deletion, Preconditions, Scope
+from sunk.kube.api.patch import Merge
+from sunk.kube.cache.collection import Collection
+from sunk.kube.control.tasks import running
 from sunk.kube.core import NODES
 from sunk.kube.errors import ApiError, NotFound
-from sunk.kube.patch import Merge
 from sunk.kube.resource import Key
-from sunk.kube.tasks import running
 from sunk.local.fakekubelet import FLEET, Settings, annotations, steer
 from sunk.local.slurm import Node as SlurmNode
-from sunk.model import drains, kept, names
+from sunk.model import names
+from sunk.model.contract import drains, kept
 from sunk.model.nodeset import NODESET
 from sunk.objects.members import NODESETS, NODESLICES, NodeSlice
 from sunk.operator.node.controller import nodes

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from sunk.kube.core import Condition, Node, NodeSpec, NodeStatus, Pod, PodSpec, PodStatus
 from sunk.kube.resource import Metadata, OwnerReference
-from sunk.model import kept, names
+from sunk.model import names
+from sunk.model.contract import kept
 from sunk.model.nodeset import NODESET
 from sunk.operator.node.plan import OURS, Change, Member, body
 

@@ -23,7 +23,8 @@ from tests.unit.operator.node.scene import (
 )
 
 from sunk.kube.core import Condition, Node, Pod, condition
-from sunk.model import drains, names
+from sunk.model import names
+from sunk.model.contract import drains
 from sunk.operator.node.plan import (
     COPIED,
     NO_POD,

@@ -7,11 +7,12 @@ import msgspec
 from hypothesis import strategies as st
 
 from sunk.kube.core import Node, Pod
-from sunk.model import clearance, names
+from sunk.model import names
+from sunk.model.contract import clearance
 from sunk.model.nodeslice import Entry, State
 from sunk.objects.members import NODESETS, NODESLICES, NodeSet, NodeSlice, owned_by
-from sunk.operator.nodeset.member import Member
-from sunk.operator.nodeset.upkeep import Moment, Rules
+from sunk.operator.nodeset.decide.upkeep import Moment, Rules
+from sunk.operator.nodeset.observe.member import Member
 
 UID = "6f1c0c0e-0000-4000-8000-000000000001"
 NEW, OLD = "new", "old"

@@ -6,20 +6,20 @@ import msgspec
 from msgspec.structs import replace
 from tests.unit.operator.nodeset.cast import TEMPLATE
 
-from sunk.kube.access import Access
-from sunk.kube.client import Client
-from sunk.kube.collection import Collection
+from sunk.kube.api.client import Client
+from sunk.kube.auth.access import Access
+from sunk.kube.auth.credentials import Nobody
+from sunk.kube.cache.collection import Collection
+from sunk.kube.cache.view import Changed, Deleted
+from sunk.kube.control.events import Recorder
 from sunk.kube.core import NODES, PODS, Node, Pod
-from sunk.kube.credentials import Nobody
-from sunk.kube.events import Recorder
 from sunk.kube.resource import Key, Record
-from sunk.kube.view import Changed, Deleted
 from sunk.objects.members import NODESETS, NODESLICES, NodeSet, by_owner
 from sunk.operator.fleet import by_node
-from sunk.operator.nodeset.census import Census, Survey
+from sunk.operator.nodeset.act.template import read
 from sunk.operator.nodeset.controller import by_member
-from sunk.operator.nodeset.feasible import Demand, demand
-from sunk.operator.nodeset.template import read
+from sunk.operator.nodeset.decide.feasible import Demand, demand
+from sunk.operator.nodeset.observe.snapshot import Census, Survey
 from sunk.service.part import Setting
 from sunk.service.scoped import Scoped
 

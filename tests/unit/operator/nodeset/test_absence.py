@@ -8,14 +8,14 @@ import pytest
 from msgspec.structs import replace
 from tests.unit.operator.nodeset.cast import BEGIN, NOW, bare, entry, member, node
 
-from sunk.kube.clock import ServerClock
+from sunk.kube.api.clock import ServerClock
+from sunk.kube.cache.store import Store
+from sunk.kube.cache.view import Changed, Deleted
 from sunk.kube.core import Node
 from sunk.kube.resource import Metadata
-from sunk.kube.store import Store
-from sunk.kube.view import Changed, Deleted
 from sunk.model.nodeslice import Entry
-from sunk.operator.nodeset.absence import GRACE, Absences
-from sunk.operator.nodeset.membership import Wish, roster
+from sunk.operator.nodeset.decide.membership import Wish, roster
+from sunk.operator.nodeset.observe.absence import GRACE, Absences
 
 pytestmark = pytest.mark.looptime
 

@@ -10,7 +10,7 @@ from tests.unit.operator.nodeset.cast import UID, node, nodeset, pod
 from tests.unit.operator.nodeset.stores import Stores
 
 from sunk.kube.core import Node, Pod
-from sunk.operator.nodeset.attention import Attention
+from sunk.operator.nodeset.observe.triggers import Attention
 
 pytestmark = pytest.mark.looptime
 

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from sunk.operator.nodeset.batches import MOST, growing, together
+from sunk.operator.nodeset.act.batches import MOST, growing, together
 
 pytestmark = pytest.mark.looptime
 

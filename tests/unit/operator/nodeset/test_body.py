@@ -8,10 +8,10 @@ from tests.unit.operator.nodeset.cast import UID, nodeset
 
 from sunk.kube.core import Pod, Taint
 from sunk.model import names
-from sunk.model.taints import endured
+from sunk.model.kubernetes.taints import endured
 from sunk.objects.members import owner_uid
 from sunk.objects.standing import node_of, revision
-from sunk.operator.nodeset.body import SAFE_TO_EVICT, Mould, plain
+from sunk.operator.nodeset.act.body import SAFE_TO_EVICT, Mould, plain
 
 RICH: dict[str, Any] = {
     "metadata": {"labels": {"team": "a", names.REVISION: "mine"}, "annotations": {"note": "x", SAFE_TO_EVICT: "true"}},

@@ -13,8 +13,8 @@ from tests.unit.operator.nodeset.stores import ANY_NODE, Stores
 from sunk.kube.resource import R
 from sunk.model import names
 from sunk.objects.standing import NODE
-from sunk.operator.nodeset.absence import GRACE
-from sunk.operator.nodeset.census import Survey
+from sunk.operator.nodeset.observe.absence import GRACE
+from sunk.operator.nodeset.observe.snapshot import Survey
 
 pytestmark = pytest.mark.looptime
 

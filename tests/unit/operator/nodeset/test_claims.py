@@ -4,7 +4,7 @@ import pytest
 from tests.unit.operator.nodeset.cast import UID, node, nodeset
 
 from sunk.model import names
-from sunk.operator.nodeset.claims import claim_of, claimed_for
+from sunk.operator.nodeset.act.claims import claim_of, claimed_for
 
 RIGHT = {names.NODESET: "gpu", names.NAMESPACE: "slurm", names.POD: "gpu-0"}
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, strategies as st
 
 from sunk.kube.core import Node, Pod, Taint, Toleration
+from sunk.model.kubernetes.quantity import ONE
+from sunk.model.kubernetes.selection import Expression, NodeSelector, Term
 from sunk.model.names import GROUP, LOCK
-from sunk.model.quantity import ONE
-from sunk.model.selection import Expression, NodeSelector, Term
-from sunk.operator.nodeset.feasible import Demand, demand, occupancy, ready, unfit, unfit_to_join
-from sunk.operator.nodeset.template import read
+from sunk.operator.nodeset.act.template import read
+from sunk.operator.nodeset.decide.feasible import Demand, demand, occupancy, ready, unfit, unfit_to_join
 
 ROOM = {"cpu": "16", "memory": "64Gi", "nvidia.com/gpu": "8", "pods": "110"}
 LOCKED = {"key": LOCK, "value": "true", "effect": "NoExecute"}

@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 from tests.unit.operator.nodeset.cast import pod
 
-from sunk.operator.nodeset.healing import AT_ONCE, CALM, FIRST, LONGEST, PAUSE, Healing
+from sunk.operator.nodeset.decide.healing import AT_ONCE, CALM, FIRST, LONGEST, PAUSE, Healing
 
 pytestmark = pytest.mark.looptime
 

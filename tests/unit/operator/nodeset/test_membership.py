@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from tests.unit.operator.nodeset.cast import bare, member, members
 
-from sunk.operator.nodeset.member import Member
-from sunk.operator.nodeset.membership import FEW, Candidate, Roster, Wish, first_to_go, roster
+from sunk.operator.nodeset.decide.membership import FEW, Candidate, Roster, Wish, first_to_go, roster
+from sunk.operator.nodeset.observe.member import Member
 
 SPARE = tuple(Candidate(node=f"spare-{number}", name=f"gpu-1{number}") for number in range(5))
 wishes = st.builds(

@@ -15,12 +15,12 @@ from sunk.kube.resource import Record
 from sunk.model import names
 from sunk.model.nodeslice import Entry
 from sunk.objects.members import NodeSet
-from sunk.operator.nodeset.census import Census, Survey
-from sunk.operator.nodeset.company import company
-from sunk.operator.nodeset.deeds import writes
-from sunk.operator.nodeset.feasible import Demand
-from sunk.operator.nodeset.plan import plan
-from sunk.operator.nodeset.slices import shards, spread
+from sunk.operator.nodeset.act.executor import writes
+from sunk.operator.nodeset.decide.feasible import Demand
+from sunk.operator.nodeset.decide.plan import plan
+from sunk.operator.nodeset.decide.slices import shards, spread
+from sunk.operator.nodeset.observe.members import company
+from sunk.operator.nodeset.observe.snapshot import Census, Survey
 
 pytestmark = pytest.mark.looptime
 

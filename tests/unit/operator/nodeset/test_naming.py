@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 
 from sunk.kube.core import Node
 from sunk.model.nodeset import LONGEST_PREFIX
-from sunk.operator.nodeset.naming import NameRefused, address_name, ordinal_name, ordinal_names
+from sunk.operator.nodeset.decide.naming import NameRefused, address_name, ordinal_name, ordinal_names
 
 
 def node(*addresses: str, kind: str = "InternalIP") -> Node:

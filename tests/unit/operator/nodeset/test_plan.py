@@ -8,8 +8,8 @@ from tests.unit.operator.nodeset.world import World
 
 from sunk.model import names
 from sunk.objects.standing import may_hold_job
-from sunk.operator.nodeset.plan import Plan, wish_of
-from sunk.operator.nodeset.upkeep import Upkeep
+from sunk.operator.nodeset.decide.plan import Plan, wish_of
+from sunk.operator.nodeset.decide.upkeep import Upkeep
 
 NODES = [f"{number:02d}" for number in range(12)]
 worlds = st.dictionaries(st.sampled_from(NODES), st.booleans())

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from tests.unit.operator.nodeset.cast import pod
 
-from sunk.operator.nodeset.renewal import Renewals
+from sunk.operator.nodeset.act.renewal import Renewals
 
 pytestmark = pytest.mark.looptime
 

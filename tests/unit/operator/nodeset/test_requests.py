@@ -4,8 +4,8 @@ from typing import Any
 
 from hypothesis import given, strategies as st
 
-from sunk.model.quantity import ONE
-from sunk.operator.nodeset.requests import Init, Requests, effective
+from sunk.model.kubernetes.quantity import ONE
+from sunk.operator.nodeset.decide.requests import Init, Requests, effective
 
 amounts = st.dictionaries(st.sampled_from(["cpu", "memory", "gpu"]), st.integers(0, 9), max_size=3)
 init = st.builds(Init, amounts, st.booleans())

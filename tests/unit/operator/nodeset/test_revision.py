@@ -5,7 +5,7 @@ from hypothesis import given, settings, strategies as st
 from tests.unit.operator.nodeset.cast import TEMPLATE, UID, nodeset
 
 from sunk.objects.members import ControllerRevision, owner_uid
-from sunk.operator.nodeset.revision import forgettable, newest, object_name, revision_body, revision_of
+from sunk.operator.nodeset.act.revision import forgettable, newest, object_name, revision_body, revision_of
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=5),

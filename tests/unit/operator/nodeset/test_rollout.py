@@ -8,8 +8,8 @@ from tests.unit.operator.nodeset.cast import NEW, OLD, bare, member, members
 
 from sunk.model.nodeset import RollingUpdate, UpdateStrategy
 from sunk.objects.standing import has_run
-from sunk.operator.nodeset.member import Member
-from sunk.operator.nodeset.rollout import budget, outdated
+from sunk.operator.nodeset.decide.rollout import budget, outdated
+from sunk.operator.nodeset.observe.member import Member
 
 
 def at_most(number: int | str) -> UpdateStrategy:

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from tests.unit.operator.nodeset.cast import entry, node_slice, nodeset
 
 from sunk.model.nodeslice import MOST_ENTRIES, Entry
-from sunk.operator.nodeset.slices import Shard, Writes, added, number_of, shards, spread
+from sunk.operator.nodeset.decide.slices import Shard, Writes, added, number_of, shards, spread
 
 ENTRIES = [entry(f"gpu-{number:03d}") for number in range(30)]
 

@@ -8,10 +8,10 @@ from tests.unit.operator.nodeset.cast import NEW, OLD, bare, entry, member, memb
 
 from sunk.model import names
 from sunk.model.nodeset import Condition, NodeSetStatus
-from sunk.operator.nodeset.company import company
-from sunk.operator.nodeset.member import Member
-from sunk.operator.nodeset.membership import Candidate, Roster
-from sunk.operator.nodeset.status import Findings, listed, status
+from sunk.operator.nodeset.decide.membership import Candidate, Roster
+from sunk.operator.nodeset.decide.status import Findings, listed, status
+from sunk.operator.nodeset.observe.member import Member
+from sunk.operator.nodeset.observe.members import company
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from sunk.kube.core import Toleration
-from sunk.model.quantity import ONE
-from sunk.model.selection import Expression, NodeSelector, Term
-from sunk.operator.nodeset.template import InvalidTemplate, Template, read, requests
+from sunk.model.kubernetes.quantity import ONE
+from sunk.model.kubernetes.selection import Expression, NodeSelector, Term
+from sunk.operator.nodeset.act.template import InvalidTemplate, Template, read, requests
 
 
 def template(*, slurmd: dict[str, Any] | None = None, **spec: Any) -> Template:

@@ -8,10 +8,11 @@ from msgspec.structs import replace
 from tests.unit.operator.nodeset.cast import BEGIN, NOW, bare, entry, member, members, pod, rules
 
 from sunk.kube.core import Condition
-from sunk.model import clearance, names
+from sunk.model import names
+from sunk.model.contract import clearance
 from sunk.objects.standing import cleared, may_hold_job, pending_deletion
-from sunk.operator.nodeset.member import Member
-from sunk.operator.nodeset.upkeep import UPDATE, Mark, Moment, Removal, Rules, Upkeep, upkeep
+from sunk.operator.nodeset.decide.upkeep import UPDATE, Mark, Moment, Removal, Rules, Upkeep, upkeep
+from sunk.operator.nodeset.observe.member import Member
 
 
 def done(*present: Member, outdated: tuple[str, ...] = (), forced: bool = False, slurm: bool = True) -> Upkeep:

@@ -10,11 +10,11 @@ from sunk.kube.core import Pod
 from sunk.model import names
 from sunk.model.nodeslice import Entry
 from sunk.objects.members import NodeSet
-from sunk.operator.nodeset.census import Survey
-from sunk.operator.nodeset.company import company
-from sunk.operator.nodeset.member import Member
-from sunk.operator.nodeset.membership import Candidate
-from sunk.operator.nodeset.plan import Plan, plan
+from sunk.operator.nodeset.decide.membership import Candidate
+from sunk.operator.nodeset.decide.plan import Plan, plan
+from sunk.operator.nodeset.observe.member import Member
+from sunk.operator.nodeset.observe.members import company
+from sunk.operator.nodeset.observe.snapshot import Survey
 
 
 class World:

@@ -5,7 +5,8 @@ from msgspec.structs import replace
 from tests.unit.operator.node.scene import annotated, drained, drained_by_us, node, nodes, pod, pods, undrained
 
 from sunk.kube.core import Node, Pod
-from sunk.model import drains, names
+from sunk.model import names
+from sunk.model.contract import drains
 from sunk.operator.pod.plan import LONGEST, at_birth, plan
 
 REASON = names.CORDON_REASON

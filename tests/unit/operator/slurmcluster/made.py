@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from sunk.model.cluster.kind import SlurmClusterSpec
-from sunk.operator.slurmcluster.objects import objects
+from sunk.operator.slurmcluster.builders.objects import objects
 from sunk.operator.slurmcluster.view import Cluster, NodeDefinition, view
 
 NODE = {"enabled": True, "resources": {"limits": {"cpu": "8", "memory": "64Gi"}}}

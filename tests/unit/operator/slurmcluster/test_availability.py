@@ -9,10 +9,10 @@ from sunk.kube.resource import Metadata
 from sunk.model.cluster.compute import Compute, Definition
 from sunk.model.cluster.daemons import Syncer
 from sunk.model.cluster.kind import SlurmClusterSpec, SlurmClusterStatus
+from sunk.model.contract.report import Report
 from sunk.model.nodeset import Condition, NodeSetSpec, NodeSetStatus
-from sunk.model.report import Report
 from sunk.objects.members import NodeSet
-from sunk.operator.slurmcluster.availability import (
+from sunk.operator.slurmcluster.rollout.status import (
     NO_NODE_FITS,
     Configuration,
     Sight,

@@ -8,10 +8,10 @@ from tests.unit.operator.slurmcluster.made import cluster, container, found, onl
 
 from sunk.model.names import ACCELERATOR, SHAPE
 from sunk.model.refusal import Refusal
-from sunk.operator.nodeset.template import read
-from sunk.operator.slurmcluster.compute import SCRIPTS_HASH, node_line, shape
-from sunk.operator.slurmcluster.objects import objects
-from sunk.operator.slurmcluster.shares import share
+from sunk.operator.nodeset.act.template import read
+from sunk.operator.slurmcluster.builders.objects import objects
+from sunk.operator.slurmcluster.compute.nodesets import SCRIPTS_HASH, node_line, shape
+from sunk.operator.slurmcluster.compute.shares import share
 
 BIG = {"limits": {"cpu": "32", "memory": "200Gi", ACCELERATOR: "8"}, "requests": {"cpu": "30", "memory": "200Gi"}}
 

@@ -6,8 +6,14 @@ import pytest
 from tests.unit.operator.slurmcluster.made import NODE, cluster, settings, with_nodes
 
 from sunk.model.refusal import Refusal
-from sunk.operator.slurmcluster.conf import beside, configuration, fingerprint, restart_fingerprint, slurm_conf
-from sunk.operator.slurmcluster.slurmdbd import slurmdbd_conf
+from sunk.operator.slurmcluster.daemons.slurmdbd import slurmdbd_conf
+from sunk.operator.slurmcluster.slurmconf.conf import (
+    beside,
+    configuration,
+    fingerprint,
+    restart_fingerprint,
+    slurm_conf,
+)
 
 
 def conf(values: dict[str, Any]) -> dict[str, str]:

@@ -8,9 +8,9 @@ from tests.unit.operator.slurmcluster.made import cluster, container, found, kin
 
 from sunk.model.names import GROUP, LOCK
 from sunk.model.refusal import Refusal
-from sunk.operator.slurmcluster import keys
-from sunk.operator.slurmcluster.metadata import CONFIG_HASH
-from sunk.operator.slurmcluster.objects import objects
+from sunk.operator.slurmcluster.builders import keys
+from sunk.operator.slurmcluster.builders.metadata import CONFIG_HASH
+from sunk.operator.slurmcluster.builders.objects import objects
 from sunk.operator.slurmcluster.view import Cluster
 
 DIGEST = f"sha256:{'0a' * 32}"

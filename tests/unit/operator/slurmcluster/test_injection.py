@@ -11,10 +11,10 @@ from tests.integration.slurmcluster.test_objects import FULL
 
 from sunk.model.cluster.kind import SlurmClusterSpec
 from sunk.model.refusal import Refusal
-from sunk.operator.slurmcluster.compute import node_line
-from sunk.operator.slurmcluster.conf import configuration
-from sunk.operator.slurmcluster.slurmdbd import slurmdbd_conf
-from sunk.operator.slurmcluster.values import over
+from sunk.operator.slurmcluster.compute.nodesets import node_line
+from sunk.operator.slurmcluster.daemons.slurmdbd import slurmdbd_conf
+from sunk.operator.slurmcluster.render.values import over
+from sunk.operator.slurmcluster.slurmconf.conf import configuration
 from sunk.operator.slurmcluster.view import Cluster, view
 
 MORE: dict[str, Any] = {

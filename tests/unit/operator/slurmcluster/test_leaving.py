@@ -2,8 +2,8 @@
 
 from tests.unit.operator.slurmcluster.made import with_nodes
 
-from sunk.operator.slurmcluster.conf import configuration, slurm_conf
-from sunk.operator.slurmcluster.leaving import leaving
+from sunk.operator.slurmcluster.slurmconf.conf import configuration, slurm_conf
+from sunk.operator.slurmcluster.slurmconf.leaving import leaving
 
 
 def test_a_partition_that_is_gone_stays_drained_with_its_nodes() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from sunk.model.refusal import Refusal
-from sunk.operator.slurmcluster.lines import keys, overridden, owned, pairs, word
+from sunk.operator.slurmcluster.slurmconf.lines import keys, overridden, owned, pairs, word
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from msgspec import Struct
 from tests.unit.operator.slurmcluster.made import cluster, kinds
 
-from sunk.operator.slurmcluster.metadata import (
+from sunk.operator.slurmcluster.builders.metadata import (
     ACCOUNTING,
     COMPUTE,
     CONFIGURATION,
@@ -18,7 +18,7 @@ from sunk.operator.slurmcluster.metadata import (
     Part,
     labels,
 )
-from sunk.operator.slurmcluster.objects import objects
+from sunk.operator.slurmcluster.builders.objects import objects
 from sunk.operator.slurmcluster.view import Cluster
 
 ALL: dict[str, Any] = {"rest": {"enabled": True}, "compute": {"nodes": {"cpu": {"enabled": True}}}}

@@ -2,7 +2,7 @@
 
 from tests.unit.operator.slurmcluster.made import cluster
 
-from sunk.operator.slurmcluster.references import Reference, references
+from sunk.operator.slurmcluster.rollout.references import Reference, references
 
 
 def test_a_plain_cluster_needs_nothing_of_others() -> None:

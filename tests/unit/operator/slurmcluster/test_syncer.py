@@ -9,10 +9,10 @@ from tests.helm import CHART
 from tests.unit.operator.slurmcluster.made import cluster, container, found, pod
 
 from sunk.model import names
-from sunk.operator.slurmcluster import budget
-from sunk.operator.slurmcluster.syncer import arguments, rules
+from sunk.operator.slurmcluster.builders import budget
+from sunk.operator.slurmcluster.daemons.syncer import arguments, rules
 from sunk.syncer.commands import syncer as command
-from sunk.syncer.ground import Manner
+from sunk.syncer.context import Manner
 
 SYNCER = ("Deployment", "slurm-syncer")
 

@@ -4,9 +4,9 @@ from typing import Any
 
 from tests.unit.operator.slurmcluster.made import cluster
 
-from sunk.operator.slurmcluster.objects import objects
-from sunk.operator.slurmcluster.syncer import rules
-from sunk.operator.slurmcluster.trial import unnamed
+from sunk.operator.slurmcluster.builders.objects import objects
+from sunk.operator.slurmcluster.daemons.syncer import rules
+from sunk.operator.slurmcluster.rollout.trial import unnamed
 
 EVERYTHING: dict[str, Any] = {
     "rest": {"enabled": True},

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from tests.unit.operator.slurmcluster.made import cluster, with_nodes
 
-from sunk.operator.slurmcluster.conf import configuration
-from sunk.operator.slurmcluster.mark import marked
-from sunk.operator.slurmcluster.trial import Trial, slurm_trials
+from sunk.operator.slurmcluster.rollout.trial import Trial, slurm_trials
+from sunk.operator.slurmcluster.slurmconf.conf import configuration
+from sunk.operator.slurmcluster.slurmconf.mark import marked
 from sunk.operator.slurmcluster.view import Cluster
 
 OTHER = {"repository": "example.org/slurm-cuda", "tag": "1"}

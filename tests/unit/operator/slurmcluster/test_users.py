@@ -6,8 +6,8 @@ import pytest
 from tests.unit.operator.slurmcluster.made import cluster, container, found, kinds, pod, with_nodes
 
 from sunk.model.refusal import Refusal
-from sunk.operator.slurmcluster.objects import objects
-from sunk.operator.slurmcluster.references import references
+from sunk.operator.slurmcluster.builders.objects import objects
+from sunk.operator.slurmcluster.rollout.references import references
 
 PARTS = {
     "slurm-controller": "Deployment",

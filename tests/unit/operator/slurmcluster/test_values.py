@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from sunk.model.refusal import Refusal
-from sunk.operator.slurmcluster.values import over, over_chart, read, spec, values
+from sunk.operator.slurmcluster.render.values import over, over_chart, read, spec, values
 
 CHART = Path(__file__).parents[4] / "charts" / "slurm"
 

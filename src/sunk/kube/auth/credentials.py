@@ -1,0 +1,80 @@
+"""Who we are to the API server, as far as a header says it; a client certificate is part of the TLS context."""
+
+import asyncio
+import ssl
+from pathlib import Path
+from typing import Final, Protocol
+
+from msgspec import Struct
+
+TOKEN_LIFE: Final = 10.0
+"""Seconds for which a token read from a file is used. Kubelet renews the file long before the old token ends."""
+
+
+class AccessError(Exception):
+    """There is no usable way to an API server. The text says in which file, what is missing, and what to do."""
+
+
+class Proof(Struct, frozen=True):
+    """Who we are, for one request: its Authorization header, and a TLS context if a certificate came with it."""
+
+    authorization: str = ""
+    tls: ssl.SSLContext | None = None
+
+
+class Credentials(Protocol):
+    """Something that can prove who we are; `sunk.kube.auth.plugin` is one more of these."""
+
+    async def proof(self) -> Proof:
+        """Return what to show now."""
+
+    async def refused(self, proof: Proof) -> bool:
+        """Hear that the server said 401 to a proof. True if the next one may do better."""
+
+
+class Nobody(Struct, frozen=True):
+    """No header: the client certificate speaks, or the server takes anybody."""
+
+    async def proof(self) -> Proof:
+        return Proof()
+
+    async def refused(self, proof: Proof) -> bool:  # noqa: ARG002 - the protocol's
+        return False
+
+
+class Token(Struct, frozen=True):
+    value: str
+
+    async def proof(self) -> Proof:
+        return Proof(f"Bearer {self.value}")
+
+    async def refused(self, proof: Proof) -> bool:  # noqa: ARG002 - the protocol's
+        return False
+
+
+class TokenFile(Struct):
+    """A token that somebody else keeps fresh on disk."""
+
+    path: Path
+    _value: str = ""
+    _until: float = 0.0
+
+    async def proof(self) -> Proof:
+        now = asyncio.get_running_loop().time()
+        if now >= self._until:
+            self._value = read(self.path, wanted="a token").decode().strip()
+            self._until = now + TOKEN_LIFE
+        return Proof(f"Bearer {self._value}")
+
+    async def refused(self, proof: Proof) -> bool:
+        self._until = 0.0
+        return await self.proof() != proof
+
+
+def read(path: Path, *, wanted: str) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise AccessError(
+            f"{path} should hold {wanted}: {error.strerror}. Create it, make it readable, or name another"
+        ) from error

@@ -1,0 +1,88 @@
+"""What a NodeSet's controller has decided, told where people look first: `kubectl describe nodeset`."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from sunk.kube.control.events import Recorder, about
+from sunk.model.hostlist import shown
+from sunk.model.nodeset import NODESET
+from sunk.objects.members import NodeSet
+from sunk.operator.nodeset.decide.membership import Roster
+from sunk.operator.nodeset.decide.status import Findings, listed
+from sunk.operator.nodeset.decide.upkeep import Removal
+from sunk.operator.nodeset.observe.member import Member
+
+_LONGEST: Final = 600
+
+
+class Notes:
+    """Who is named is part of what is said, so that two of them are not taken for the same thing said twice."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+
+    def joined(self, owner: NodeSet, found: Sequence[str]) -> None:
+        if found:
+            self._tell(owner, "Joined", f"{len(found)} nodes joined: {_short(found)}", action="Join")
+
+    def left(self, owner: NodeSet, found: Sequence[str]) -> None:
+        if found:
+            self._tell(owner, "Left", f"{len(found)} nodes left: {_short(found)}", action="Leave")
+
+    def leaving(self, owner: NodeSet, members: Iterable[Member]) -> None:
+        """Say who has to leave, once for each reason."""
+        by_reason: dict[str, list[str]] = {}
+        for member in members:
+            by_reason.setdefault(member.entry.reason, []).append(member.entry.name)
+        for reason, found in by_reason.items():
+            self._tell(
+                owner,
+                "Leaving",
+                f"{len(found)} nodes are to leave: {_short(found)}: {{why}}",
+                action="Leave",
+                why=reason,
+            )
+
+    def updating(self, owner: NodeSet, found: Sequence[str]) -> None:
+        if found:
+            self._tell(owner, "Updating", f"{len(found)} Pods are to be replaced: {_short(found)}", action="Update")
+
+    def forced(self, owner: NodeSet, removal: Removal) -> None:
+        state = "Slurm was running something there" if removal.kills else "Slurm was not seen to run anything there"
+        note = f"Pod {removal.pod.metadata.name} is deleted by force: {state}"
+        self._warn(owner, "Forced", note, action="Delete")
+
+    def asked_again(self, owner: NodeSet, pod: str, why: str) -> None:
+        """Say that a clearance was too old to delete a Pod upon it."""
+        note = f"Pod {pod} is not deleted upon its clearance, and Slurm is asked again: {{cause}}"
+        self._tell(owner, "AskedAgain", note, action="Delete", cause=why)
+
+    def healed(self, owner: NodeSet, pod: str, why: str) -> None:
+        self._warn(owner, "Replaced", f"Pod {pod} had ended and is made anew: {{cause}}", action="Replace", cause=why)
+
+    def findings(self, owner: NodeSet, roster: Roster, found: Findings) -> None:
+        """Say what stands in the way; the recorder makes one Event of many sayings."""
+        if found.problem:
+            self._warn(owner, "TemplateRefused", "{problem}", action="Create", problem=found.problem)
+        if found.refused:
+            self._warn(owner, "NameRefused", "{told}", action="Join", told=listed(found.refused))
+        if found.unreadable:
+            self._warn(owner, "Unreadable", "{told}", action="Join", told=listed(found.unreadable))
+        if found.trouble:
+            self._warn(owner, "Troubled", "{trouble}", action="Create", trouble=found.trouble)
+        if roster.held:
+            note = "{count} members no longer fit, too many at once: nobody leaves before that is over or accepted"
+            self._warn(owner, "Held", note, action="Leave", count=roster.held)
+
+    def _tell(self, owner: NodeSet, reason: str, note: str, *, action: str, **values: object) -> None:
+        regarding = about(owner, kind=NODESET.name, api_version=NODESET.api_version)
+        self._recorder.tell(regarding, reason, note, action=action, **values)
+
+    def _warn(self, owner: NodeSet, reason: str, note: str, *, action: str, **values: object) -> None:
+        regarding = about(owner, kind=NODESET.name, api_version=NODESET.api_version)
+        self._recorder.warn(regarding, reason, note, action=action, **values)
+
+
+def _short(found: Sequence[str]) -> str:
+    told = shown(found)
+    return told if len(told) <= _LONGEST else f"{told[:_LONGEST]}…"

@@ -1,0 +1,143 @@
+"""Make, mark and delete compute Pods."""
+
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Final
+
+from sunk.kube.api.client import Deletion, Preconditions
+from sunk.kube.api.patch import Merge
+from sunk.kube.cache.collection import Collection
+from sunk.kube.core import Node, Pod
+from sunk.kube.errors import AlreadyExists, KubeError, NotFound
+from sunk.kube.resource import Key
+from sunk.model import names
+from sunk.model.contract.features import features
+from sunk.model.nodeslice import Entry
+from sunk.objects.members import NodeSet, owner_uid
+from sunk.operator.keptdrains import KeptDrains
+from sunk.operator.nodeset.act.batches import growing, together
+from sunk.operator.nodeset.act.body import Mould
+from sunk.operator.nodeset.decide.upkeep import Description, Mark, Moment, Removal
+from sunk.operator.pod.plan import at_birth
+
+log = logging.getLogger(__name__)
+
+AT_ONCE: Final = 32
+
+
+class NameTaken(KubeError):  # noqa: N818 - as below
+    """A Pod of somebody else is in the way."""
+
+
+class TooOld(KubeError):  # noqa: N818 - as above
+    """A clearance, or a request for a new Pod, got too old while other things were done. It is asked for again."""
+
+
+class NotLeading(KubeError):  # noqa: N818 - named as in sunk.kube.errors
+    """Somebody else may lead by now, so nothing is deleted."""
+
+
+class Crew:
+    def __init__(
+        self,
+        *,
+        pods: Collection[Pod],
+        nodes: Collection[Node],
+        drains: KeptDrains,
+        cordon_reason: str,
+        may_write: Callable[[], bool],
+    ) -> None:
+        self._drains = drains
+        self._cordon_reason = cordon_reason
+        self._pods = pods
+        self._nodes = nodes
+        self._may_write = may_write
+
+    async def create(self, owner: NodeSet, entries: Sequence[Entry], mould: Mould) -> list[Exception]:
+        """Make Pods, few at first; those made before something went wrong stay."""
+        in_the_way: list[Exception] = []
+
+        async def make(entry: Entry) -> None:
+            key = Key(owner.metadata.namespace, entry.name)
+            node = self._nodes.store.get(Key("", entry.node))
+            found = features(owner.spec.features, node.metadata.labels if node else {})
+            drain = self._drains.line(node, cluster=Key(key.namespace, owner.spec.cluster)) if node else None
+            marks = at_birth(node, kept_drain=drain, reason_key=self._cordon_reason)
+            try:
+                await self._pods.create(key, mould.pod(entry.name, node=entry.node, features=found, marks=marks))
+            except AlreadyExists:
+                if not self._is_ours(owner, key):
+                    told = f"Pod {key} has the name that a node needs and is not of this NodeSet: delete it"
+                    in_the_way.append(NameTaken(told))
+
+        # What is in the way of one Pod is no sign for the others, so it does not end the batches.
+        return await growing(entries, make) + in_the_way
+
+    def _is_ours(self, owner: NodeSet, key: Key) -> bool:
+        """The Pod that has the name already is one of the set after all, seen late."""
+        found = self._pods.store.get(key)
+        return found is None or owner_uid(found) == owner.metadata.uid
+
+    async def mark(self, marks: Sequence[Mark]) -> list[Exception]:
+        async def one(mark: Mark) -> None:
+            at = {"uid": mark.pod.metadata.uid, "resourceVersion": mark.pod.metadata.resource_version}
+            # Who turns round is cleared of nothing: the next mark wants a clearance of its own.
+            void = {names.CLEAR_TO_DELETE: None} if mark.reason is None else {}
+            change = {"metadata": at | {"annotations": {names.PENDING_DELETION: mark.reason} | void}}
+            with suppress(NotFound):
+                await self._pods.patch(mark.pod.key, Merge(change))
+
+        return await together(marks, one, most=AT_ONCE)
+
+    async def describe(self, changes: Sequence[Description]) -> list[Exception]:
+        """Have Pods carry other features."""
+
+        async def one(change: Description) -> None:
+            at = {"uid": change.pod.metadata.uid, "resourceVersion": change.pod.metadata.resource_version}
+            with suppress(NotFound):
+                await self._pods.patch(
+                    change.pod.key, Merge({"metadata": at | {"annotations": {names.FEATURES: change.features}}})
+                )
+
+        return await together(changes, one, most=AT_ONCE)
+
+    async def ask_again(self, pods: Sequence[Pod]) -> list[Exception]:
+        """Take clearances off, so that the syncer looks at Slurm again and gives new ones."""
+
+        async def one(pod: Pod) -> None:
+            at = {"uid": pod.metadata.uid, "resourceVersion": pod.metadata.resource_version}
+            with suppress(NotFound):
+                await self._pods.patch(
+                    pod.key, Merge({"metadata": at | {"annotations": {names.CLEAR_TO_DELETE: None}}})
+                )
+
+        return await together(pods, one, most=AT_ONCE)
+
+    async def remove(self, removals: Sequence[Removal], moment: Callable[[], Moment]) -> list[Exception]:
+        """Delete Pods that have to go. Much may have been written before it is their turn, and clearances get old."""
+
+        async def one(removal: Removal) -> None:
+            if removal.upon_clearance and (why := moment().doubts(removal.pod)):
+                raise TooOld(f"Pod {removal.pod.key} is not deleted upon its clearance: {why}")
+            await self._delete(removal.pod)
+
+        return await together(removals, one, most=AT_ONCE)
+
+    async def heal(self, pods: Sequence[Pod], moment: Callable[[], Moment]) -> list[Exception]:
+        """Delete Pods that ended, or that the syncer asks to have replaced; requests get old as clearances do."""
+
+        async def one(pod: Pod) -> None:
+            if not moment().heals(pod):
+                raise TooOld(f"Pod {pod.key} is not replaced: the request for it is too old")
+            await self._delete(pod)
+
+        return await together(pods, one, most=AT_ONCE)
+
+    async def _delete(self, pod: Pod) -> None:
+        """Delete a Pod as it was read: one that has changed since is looked at again first."""
+        if not self._may_write():
+            raise NotLeading(f"Pod {pod.key} is not deleted: another may lead by now")
+        at = Preconditions(uid=pod.metadata.uid, resource_version=pod.metadata.resource_version)
+        with suppress(NotFound):
+            await self._pods.delete(pod.key, Deletion(preconditions=at))

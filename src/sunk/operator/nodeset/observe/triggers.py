@@ -1,0 +1,72 @@
+"""Which NodeSets want a look when a Node or a foreign Pod changes.
+
+A kubelet writes to its Node every few minutes, and Pods come and go all the time. Hardly any of it concerns a NodeSet,
+and each look costs something; so only what a decision depends on counts as a change. A Node that has an owner concerns
+that one alone, since nobody else could take it.
+"""
+
+from collections.abc import Callable
+
+from sunk.kube.cache.store import Store
+from sunk.kube.core import Node, Pod
+from sunk.kube.resource import Key
+from sunk.objects.members import NodeSet, owner_uid
+from sunk.objects.standing import finished
+from sunk.operator.nodeset.act.claims import claim_of
+from sunk.operator.nodeset.decide.feasible import ready, stays
+from sunk.service.scoped import Scoped
+
+
+class Attention:
+    def __init__(self, sets: Scoped[NodeSet], *, look: Callable[[Key], None]) -> None:
+        self._sets = sets
+        self._look = look
+
+    def listen(self, *, nodes: Store[Node], pods: Store[Pod]) -> None:
+        nodes.subscribe(self._node)
+        pods.subscribe(lambda _, before, after: self._pod(nodes, before, after))
+
+    def _node(self, _: Key, before: Node | None, after: Node | None) -> None:
+        if before is not None and after is not None and not _concerns(before, after):
+            return
+        for node in filter(None, (before, after)):
+            self._about(node)
+
+    def _about(self, node: Node) -> None:
+        for one in self._owners(node) or self._sets.all():
+            self._look(one.key)
+
+    def _owners(self, node: Node) -> tuple[NodeSet, ...]:
+        claim = claim_of(node)
+        return self._sets.by("uid", claim) if claim else ()
+
+    def _pod(self, nodes: Store[Node], before: Pod | None, after: Pod | None) -> None:
+        """A Pod that nobody evicts is in the way of whoever wants to join its Node, and so is one of another NodeSet."""
+        if _takes_room(before) == _takes_room(after):
+            return
+        for pod in filter(None, (before, after)):
+            node = nodes.get(Key("", pod.spec.node_name))
+            if node is not None and not self._owners(node):
+                self._about(node)
+
+
+def _concerns(before: Node, after: Node) -> bool:
+    one, other = before.metadata, after.metadata
+    return (
+        one.uid != other.uid
+        or one.labels != other.labels
+        or claim_of(before) != claim_of(after)
+        or before.spec != after.spec
+        or before.status.addresses != after.status.addresses
+        or before.status.allocatable != after.status.allocatable
+        or ready(before) != ready(after)
+    )
+
+
+def _takes_room(pod: Pod | None) -> str:
+    """The Node on which a Pod keeps others from joining; empty if there is none.
+
+    An owner is believed here without being looked up: it may be gone already when its Pod goes. A look too many is all
+    that an invented one costs.
+    """
+    return "" if pod is None or finished(pod) or not (owner_uid(pod) or stays(pod)) else pod.spec.node_name

@@ -1,0 +1,78 @@
+"""Which Secrets a cluster needs. Their contents are made elsewhere, once, and outlive the cluster."""
+
+from collections.abc import Mapping
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from sunk.model.contract.keyset import SLURM_KEY
+from sunk.model.refusal import Refusal
+from sunk.operator.slurmcluster.slurmconf.conf import JWT_KEY
+from sunk.operator.slurmcluster.view import Cluster
+
+PASSWORD: Final = "password"  # noqa: S105 - the name of a key
+
+Content = Literal["auth", "jwt", "password"]
+
+
+class Needed(Struct, frozen=True):
+    """A Secret, and what stands under each of its keys."""
+
+    name: str
+    keys: Mapping[str, Content]
+    made: bool = True
+    """Whether it is for us to make; else somebody else has to have done so."""
+    at: str = ""
+    """Where the values name it, if they do."""
+
+
+def needed(cluster: Cluster) -> tuple[Needed, ...]:
+    wanted = [Needed(auth(cluster), keys={SLURM_KEY: "auth"})]
+    if cluster.spec.rest.enabled:
+        wanted.append(Needed(jwt(cluster), keys={JWT_KEY: "jwt"}))
+    if serves_accounting(cluster):
+        ours = serves_database(cluster)
+        at = "" if ours else "accounting.external.existingSecret"
+        wanted.append(Needed(database(cluster), keys={PASSWORD: "password"}, made=ours, at=at))
+    return tuple(wanted)
+
+
+def daemons(cluster: Cluster) -> tuple[str, ...]:
+    """The Secrets with the keys of slurmctld and slurmdbd."""
+    return (auth(cluster), jwt(cluster)) if cluster.spec.rest.enabled else (auth(cluster),)
+
+
+def auth(cluster: Cluster) -> str:
+    return cluster.named("auth-slurm")
+
+
+def jwt(cluster: Cluster) -> str:
+    return cluster.named("jwt")
+
+
+def database(cluster: Cluster) -> str:
+    """The Secret with the password of the database, ours or somebody else's."""
+    if serves_database(cluster):
+        return cluster.named("mysql")
+    if name := cluster.spec.accounting.external.existing_secret:
+        return name
+    raise Refusal(
+        "accounting.external.existingSecret is empty: make a Secret with the password of the database under the key "
+        f"{PASSWORD}, and name it there."
+    )
+
+
+def serves_accounting(cluster: Cluster) -> bool:
+    """Whether slurmdbd is ours."""
+    accounting = cluster.spec.accounting
+    if accounting.remote_host and accounting.external.host:
+        raise Refusal(
+            "accounting.remoteHost is a slurmdbd of somebody else and accounting.external a database for one of ours: "
+            "set one of them."
+        )
+    return accounting.enabled and not accounting.remote_host
+
+
+def serves_database(cluster: Cluster) -> bool:
+    """Whether the database is ours."""
+    return serves_accounting(cluster) and not cluster.spec.accounting.external.host

@@ -1,0 +1,186 @@
+"""What all Pods of a cluster have in common."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from sunk.model import names
+from sunk.model.cluster.parts import EnvironmentVariable, Image, Mount, Resources, given
+from sunk.model.kubernetes.quantity import ONE, Quantity, amount, rendered
+from sunk.model.refusal import Refusal
+from sunk.operator.slurmcluster.builders.metadata import Part, labels, selector
+from sunk.operator.slurmcluster.view import Cluster
+
+REGION: Final = "topology.kubernetes.io/region"
+STOP: Final = "SUNK_STOP_SECONDS"
+"""How long /init takes to end everything; it has to be done before Kubernetes kills."""
+
+Object = dict[str, Any]
+
+LOCKED: Final = {"key": names.LOCK, "operator": "Exists"}
+"""Or the controller of a job would be evicted from the Node on which the job starts."""
+SHARED_MEMORY: Final = {"name": "shared-memory", "mountPath": "/dev/shm"}  # noqa: S108 - where programs look for it
+UNPRIVILEGED: Final = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+
+
+class Body(Struct, frozen=True, kw_only=True):
+    """A Pod of the control plane, without what is the same for all of them."""
+
+    containers: Sequence[Object]
+    init: Sequence[Object] = ()
+    volumes: Sequence[Object] = ()
+    security: Mapping[str, Any]
+    grace: int
+    priority: str = ""
+    hostname: str = ""
+    dns: Mapping[str, Any] = {}
+    annotations: Mapping[str, str] = {}
+
+
+def template(cluster: Cluster, part: Part, body: Body) -> Object:
+    """The Pod template of a part of the control plane."""
+    first = body.containers[0]["name"]
+    annotations = {"kubectl.kubernetes.io/default-container": first, **body.annotations}
+    spec: Object = {
+        "containers": list(body.containers),
+        "initContainers": list(body.init),
+        "volumes": list(body.volumes),
+        "securityContext": dict(body.security),
+        "terminationGracePeriodSeconds": body.grace,
+        "priorityClassName": body.priority,
+        "hostname": body.hostname,
+        "dnsConfig": dict(body.dns),
+        "nodeSelector": _placed(cluster),
+        "tolerations": [LOCKED],
+    }
+    return {
+        "metadata": {"labels": labels(cluster, part), "annotations": annotations},
+        "spec": {word: value for word, value in spec.items() if value} | common(cluster),
+    }
+
+
+def common(cluster: Cluster) -> Object:
+    """What every Pod has, compute Pods too."""
+    secrets = [{"name": one.name} for one in cluster.spec.image_pull_secrets]
+    # Services called slurm-… would give every process variables called SLURM_…, which Slurm reads.
+    made: Object = {"enableServiceLinks": False, "automountServiceAccountToken": False}
+    return made | ({"imagePullSecrets": secrets} if secrets else {})
+
+
+def short_names(cluster: Cluster) -> Object:
+    """Find nodes and logins by the names that Slurm has for them, as programs do that take one for a rendezvous.
+
+    These domains come after Kubernetes' own, so that Services are found as ever.
+    """
+    space = f"{cluster.namespace}.svc.{cluster.spec.cluster_domain}"
+    return {"searches": [f"{cluster.named('compute')}.{space}", f"{cluster.named('login')}.{space}"]}
+
+
+def as_user(user: int, *, group: int = 0) -> Object:
+    """A Pod that runs without root, and whose volumes that user may read and write."""
+    return {
+        "runAsUser": user,
+        "runAsGroup": group or user,
+        "runAsNonRoot": True,
+        "fsGroup": group or user,
+        "fsGroupChangePolicy": "OnRootMismatch",
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+
+
+def as_root() -> Object:
+    """A Pod of root. It has no fsGroup: the kubelet would give every file of people's claims another group and mode."""
+    return {"seccompProfile": {"type": "RuntimeDefault"}}
+
+
+def image(cluster: Cluster, *choices: Image) -> Object:
+    """The first that says something decides, part by part; the image of the whole cluster comes last."""
+    all_ = (*choices, cluster.spec.image)
+    repository = next((one.repository or one.name for one in all_ if one.repository or one.name), "")
+    policy = next((one.pull_policy for one in all_ if one.pull_policy), "")
+    if not repository:
+        raise Refusal("image.repository is empty, and so is that of a part of the cluster. Say which image to run.")
+    return {"image": repository + _version(all_, repository)} | ({"imagePullPolicy": policy} if policy else {})
+
+
+def _version(choices: Sequence[Image], repository: str) -> str:
+    """Digest or tag, whichever is said first. A digest is that of one repository, and is of no use in another."""
+    if "@" in repository:
+        return ""
+    for one in choices:
+        if one.digest and (one.repository or one.name or repository) == repository:
+            return f"@{one.digest}"
+        if one.tag:
+            return f":{one.tag}"
+    return ""
+
+
+def resources(wanted: Resources) -> Object:
+    made = {"limits": given(wanted.limits), "requests": given(wanted.requests)}
+    texts = {word: {name: str(size) for name, size in amounts.items()} for word, amounts in made.items() if amounts}
+    return {"resources": texts} if texts else {}
+
+
+def environment(ours: Mapping[str, str], variables: Iterable[EnvironmentVariable] = ()) -> list[Object]:
+    made: list[Object] = [{"name": name, "value": value} for name, value in ours.items()]
+    for one in variables:
+        if one.value_from is not None:
+            made.append({"name": one.name, "valueFrom": one.value_from})
+        else:
+            made.append({"name": one.name, "value": one.value or ""})
+    return made
+
+
+def stop(grace: int, *, before: int = 0) -> str:
+    """Seconds for /init out of a grace period, of which a preStop hook takes some."""
+    return str(max(1, grace - before - 2))
+
+
+def claims(mounts: Sequence[Mount]) -> tuple[list[Object], list[Object]]:
+    """Volumes and mounts of the claims that login and compute Pods share. A claim may be mounted at several places."""
+    volumes = {one.pvc: f"claim-{index}" for index, one in enumerate({one.pvc: one for one in mounts}.values())}
+    places = []
+    for one in mounts:
+        place: Object = {"name": volumes[one.pvc], "mountPath": one.name}
+        place |= {"readOnly": True} if one.read_only else {}
+        places.append(place | ({"subPath": one.sub_path} if one.sub_path else {}))
+    named = [{"name": name, "persistentVolumeClaim": {"claimName": claim}} for claim, name in volumes.items()]
+    return named, places
+
+
+def plain(objects: Iterable[Raw]) -> list[Object]:
+    """What people wrote for Kubernetes, as it is."""
+    return [msgspec.json.decode(one) for one in objects]
+
+
+def secret(name: str, *, secret: str, items: Mapping[str, str] | None = None, mode: int = 0o440) -> Object:
+    """A volume with a Secret that only root and the Pod's fsGroup may read: Slurm refuses keys that others can read."""
+    chosen = {"items": [{"key": key, "path": path} for key, path in items.items()]} if items else {}
+    return {"name": name, "secret": {"secretName": secret, "defaultMode": mode} | chosen}
+
+
+def shared_memory(size: Quantity | None, *, limits: Resources) -> Object:
+    """What is mounted at /dev/shm, where programs otherwise find 64 MiB.
+
+    Its pages count as memory of the Pod. Unless told it may take half of that, which is what Linux gives it of a
+    machine; without a limit the kubelet bounds it by the memory of the Node.
+    """
+    limit = given(limits.limits).get("memory")
+    wanted = size if size is not None else limit and rendered(amount(limit) // 2 // ONE * ONE)
+    return {"name": "shared-memory", "emptyDir": {"medium": "Memory"} | ({"sizeLimit": str(wanted)} if wanted else {})}
+
+
+def tcp(port: int, **times: int) -> Object:
+    return {"tcpSocket": {"port": port}} | times
+
+
+def service(cluster: Cluster, part: Part, *, port: int, name: str) -> Object:
+    """The spec of a Service inside the cluster."""
+    return {"selector": selector(cluster, part), "ports": [{"name": name, "port": port, "targetPort": port}]}
+
+
+def _placed(cluster: Cluster) -> dict[str, str]:
+    placement = cluster.spec.node_selector
+    return ({REGION: placement.region} if placement.region else {}) | placement.labels

@@ -1,0 +1,45 @@
+"""What slurmd may do beyond what a container may: as little as the values need.
+
+Kubernetes' own set lets slurmd start jobs as their users, and no more. docs/decisions has what was tried.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from sunk.model.refusal import Refusal
+from sunk.operator.slurmcluster.slurmconf.conf import slurm_conf
+from sunk.operator.slurmcluster.view import Cluster, NodeDefinition
+
+_SETTING: Final = re.compile(r"^(TaskPlugin|JobAcctGatherType)\s*=\s*(\S+)", re.MULTILINE | re.IGNORECASE)
+
+
+def security(cluster: Cluster, definition: NodeDefinition) -> dict[str, Any]:
+    """The securityContext of slurmd's container: what people wrote, and the capabilities that it needs."""
+    theirs = definition.security_context or cluster.spec.compute.security_context or {}
+    if theirs.get("privileged"):
+        return theirs
+    capabilities: dict[str, Any] = theirs.get("capabilities") or {}
+    added, dropped = list(capabilities.get("add") or ()), capabilities.get("drop") or ()
+    for capability, reason in needed(cluster):
+        if capability in dropped:
+            raise Refusal(
+                f"{definition.place}: securityContext drops {capability}, and {reason} needs it. Keep it, or change that."
+            )
+        if capability not in added and "ALL" not in added:
+            added.append(capability)
+    return theirs | ({"capabilities": capabilities | {"add": added}} if added else {})
+
+
+def needed(cluster: Cluster) -> Iterator[tuple[str, str]]:
+    """Capabilities, each with the value that asks for it."""
+    settings = {key.lower(): value for key, value in _SETTING.findall(slurm_conf(cluster))}
+    # Without it slurmstepd may not read what processes of other users have done: MaxRSS stays empty, AveCPU is garbage.
+    if settings.get("jobacctgathertype", "") == "jobacct_gather/linux":
+        yield "SYS_PTRACE", "accounting of jobs (JobAcctGatherType)"
+    # Without it slurmstepd may not bind tasks of other users to CPUs, and every one of their jobs fails.
+    if "affinity" in settings.get("taskplugin", ""):
+        yield "SYS_NICE", "slurmConfig.slurmCtld.taskPlugin task/affinity"
+    # enroot mounts file systems.
+    if cluster.spec.compute.pyxis.enabled:
+        yield "SYS_ADMIN", "compute.pyxis"

@@ -1,0 +1,214 @@
+"""slurmctld: one Pod, whose state outlives it on a claim."""
+
+from typing import Any, Final
+
+from sunk.operator.slurmcluster.builders import keyfiles, keys, pods, users
+from sunk.operator.slurmcluster.builders.metadata import CONFIG_HASH, CONTROLLER, metadata, selector
+from sunk.operator.slurmcluster.builders.pods import Object
+from sunk.operator.slurmcluster.slurmconf.conf import ACCOUNTING_PORT, CONTROLLER_PORT, ETC, STATE, restart_fingerprint
+from sunk.operator.slurmcluster.view import Cluster
+
+NAME: Final = "slurmctld"
+_KNOWN: Final = f"{STATE}/assoc_mgr_state"
+_USAGE: Final = f"{STATE}/assoc_usage"
+_NUMBERED: Final = f"{STATE}/clustername"
+_ACCOUNTED: Final = f"{STATE}/sunk-accounting"
+_BOOKS: Final = "SUNK_ACCOUNTING"
+"""Which slurmdbd and database keep the books of this cluster."""
+# With limits enforced slurmctld does not start before it has heard once from slurmdbd what they are. From then on it
+# knows them from its own state, and a slurmdbd that is away holds up nothing.
+_AWAIT_ACCOUNTING: Final = f"""\
+trap 'exit 1' TERM
+known() {{ [ -s {_KNOWN} ] && [ "$(cat {_ACCOUNTED} 2> /dev/null)" = "${_BOOKS}" ]; }}
+until known || timeout 3 bash -c 'exec 3<> "/dev/tcp/$HOST/$PORT"' 2> /dev/null; do
+    ((tries++ % 15)) || echo "waiting for slurmdbd at $HOST:$PORT, which this cluster has not heard from yet"
+    sleep 1
+done
+"""
+# A step tells slurmctld the host of the srun that waits for it, by its name alone. One that is not found is looked for
+# over and over, for seconds and with the locks held, and jobs stay completing for a minute. So the names of Pods below
+# the Services of logins and nodes are found without them; the domain of this Kubernetes stands in the file.
+_FIND: Final = """\
+searched=$(sed -n 's/^search //p' /etc/resolv.conf 2> /dev/null)
+if [ -n "$searched" ]; then
+    export LOCALDOMAIN="$searched $LOGIN.${searched%% *} $COMPUTE.${searched%% *}"
+fi
+"""
+# Two things that a slurmctld with accounting cannot get over by itself, though nothing is lost:
+#
+# Its number. It gives itself one, or is given one by the database, and takes no other later: a guard against two
+# clusters on one state, which a claim of our own cannot have. It is forgotten where the values name other books than
+# those it was given by.
+#
+# What associations have used. It is written down every five minutes, and at the end; 26.05 takes a state without it for
+# one that was lost, and was it killed in its first minutes, it never starts again. Only then may it go on with what it
+# finds. A state that was saved once is not for it to overlook.
+_MEND: Final = f"""\
+options=()
+if [ -e {_NUMBERED} ] && [ "$(cat {_ACCOUNTED} 2> /dev/null)" != "${_BOOKS}" ]; then
+    echo "accounting is now by ${_BOOKS}: taking the number of this cluster from there"
+    rm {_NUMBERED}
+elif [ -e {_NUMBERED} ] && [ ! -e {_USAGE} ] && [ ! -e {_USAGE}.old ]; then
+    echo "the last slurmctld ended before it first wrote {_USAGE}: starting without it"
+    options=(-i)
+fi
+echo "${_BOOKS}" > {_ACCOUNTED}
+"""
+# A ping is answered by a slurmctld that hangs: its answer needs no lock. To read a node it has to take one. The node need
+# not exist, and a single one costs the same however many there are.
+_PROBED: Final = "sunk-probe"
+_ANSWER_SECONDS: Final = 8
+_ASK: Final = f"answer=$(timeout {_ANSWER_SECONDS} scontrol show node {_PROBED} 2>&1); code=$?"
+_ANSWERS: Final = f"""\
+{_ASK}
+case "$answer" in *"not found"* | NodeName=* | "No nodes"*) exit 0 ;; esac
+echo "slurmctld does not answer a read of a node: ${{answer:-nothing within {_ANSWER_SECONDS} s}}"
+exit 1
+"""
+# Only no answer at all tells a hang. An error of scontrol, over a file that a person has just broken, must not cost a
+# slurmctld that runs well and would not start again.
+_LIVES: Final = f"""\
+{_ASK}
+[ "$code" -eq 124 ] && echo "slurmctld hangs or is gone: nothing within {_ANSWER_SECONDS} s" && exit 1
+case "$answer" in *"Unable to contact"* | *"timed out"*) echo "$answer" && exit 1 ;; esac
+exit 0
+"""
+_LIFE_PERIOD: Final = 10
+_GO: Final = f"""\
+exec /init {NAME} -- "${{options[@]}}"
+"""
+
+
+def objects(cluster: Cluster) -> tuple[Object, ...]:
+    return (*_claim(cluster), _service(cluster), _deployment(cluster))
+
+
+def claim(cluster: Cluster) -> str:
+    return cluster.spec.controller.state.existing_claim or cluster.named("controller-state")
+
+
+def _claim(cluster: Cluster) -> tuple[Object, ...]:
+    state = cluster.spec.controller.state
+    if state.existing_claim:
+        return ()
+    spec: dict[str, Any] = {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": str(state.size)}},
+    }
+    # Null is for Kubernetes to fill; an empty text means: no class at all.
+    spec |= {"storageClassName": state.storage_class_name} if state.storage_class_name is not None else {}
+    meta = metadata(cluster, CONTROLLER, name="controller-state", owned=False)
+    return ({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec},)
+
+
+def _service(cluster: Cluster) -> Object:
+    # With an address of its own: names of Pods that went are remembered by resolvers for up to half a minute, and
+    # nodes that do not reach slurmctld for that long are down. Readiness does not count, since a slurmctld that is too
+    # busy to answer a ping must not be cut off from the answers it waits for.
+    spec = pods.service(cluster, CONTROLLER, port=CONTROLLER_PORT, name=NAME) | {"publishNotReadyAddresses": True}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata(cluster, CONTROLLER), "spec": spec}
+
+
+def _deployment(cluster: Cluster) -> Object:
+    wanted = cluster.spec.controller
+    body = pods.Body(
+        containers=[_container(cluster), *pods.plain(wanted.containers)],
+        init=[keyfiles.container(cluster, wanted.image), *_init(cluster)],
+        volumes=[
+            _etc(cluster),
+            _state(cluster),
+            *keyfiles.volumes(*keys.daemons(cluster)),
+            users.volume(cluster),
+            *pods.plain(wanted.volumes),
+        ],
+        security=pods.as_user(wanted.security_context.run_as_user, group=wanted.security_context.run_as_group),
+        grace=wanted.termination_grace_period_seconds,
+        priority=wanted.priority_class_name,
+        # slurmctld looks for itself in SlurmctldHost by this name.
+        hostname=cluster.named("controller"),
+        annotations={**wanted.annotations, CONFIG_HASH: restart_fingerprint(cluster)},
+    )
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": metadata(cluster, CONTROLLER),
+        "spec": {
+            "replicas": wanted.replicas,
+            # Two at once would write to one state.
+            "strategy": {"type": "Recreate"},
+            "selector": {"matchLabels": selector(cluster, CONTROLLER)},
+            "template": pods.template(cluster, CONTROLLER, body),
+        },
+    }
+
+
+def _container(cluster: Cluster) -> Object:
+    wanted = cluster.spec.controller
+    answers, lives = ({"exec": {"command": ["/bin/bash", "-c", text]}} for text in (_ANSWERS, _LIVES))
+    patience = -(-wanted.hang_seconds // _LIFE_PERIOD)
+    return {
+        "name": NAME,
+        **pods.image(cluster, wanted.image),
+        **_started(cluster),
+        "ports": [{"name": NAME, "containerPort": CONTROLLER_PORT}],
+        # Half an hour: it may have tens of thousands of jobs to read.
+        "startupProbe": answers | {"periodSeconds": 1, "timeoutSeconds": 10, "failureThreshold": 1800},
+        "readinessProbe": answers | {"periodSeconds": 5, "timeoutSeconds": 10},
+        # A slurmctld that is busy answers late, and killing it would only add to its work: it has minutes.
+        "livenessProbe": lives | {"periodSeconds": _LIFE_PERIOD, "timeoutSeconds": 10, "failureThreshold": patience},
+        **pods.resources(wanted.resources),
+        "securityContext": pods.UNPRIVILEGED,
+        "volumeMounts": [
+            {"name": "etc", "mountPath": ETC, "readOnly": True},
+            {"name": "state", "mountPath": STATE},
+            keyfiles.mount(),
+            users.MOUNT,
+            *pods.plain(wanted.volume_mounts),
+        ],
+    }
+
+
+def _started(cluster: Cluster) -> Object:
+    variables = {
+        pods.STOP: pods.stop(cluster.spec.controller.termination_grace_period_seconds),
+        "LOGIN": cluster.named("login"),
+        "COMPUTE": cluster.named("compute"),
+        **keyfiles.variables(),
+    }
+    if not cluster.spec.accounting.enabled:
+        return {"command": ["/bin/bash", "-c", _FIND + _GO], "env": pods.environment(variables)}
+    command = ["/bin/bash", "-c", _FIND + _MEND + _GO]
+    return {"command": command, "env": pods.environment(variables | {_BOOKS: _books(cluster)})}
+
+
+def _books(cluster: Cluster) -> str:
+    accounting = cluster.spec.accounting
+    external = accounting.external
+    if accounting.remote_host:
+        return f"{accounting.remote_host}:{accounting.remote_port}"
+    return f"{external.host}:{external.port}/{external.database}" if external.host else cluster.named("mysql")
+
+
+def _init(cluster: Cluster) -> list[Object]:
+    accounting = cluster.spec.accounting
+    if not (accounting.enabled and accounting.enforce):
+        return []
+    host = accounting.remote_host or cluster.named("accounting")
+    port = accounting.remote_port if accounting.remote_host else ACCOUNTING_PORT
+    made: Object = {
+        "name": "await-accounting",
+        **pods.image(cluster, cluster.spec.controller.image),
+        "command": ["/bin/bash", "-c", _AWAIT_ACCOUNTING],
+        "env": pods.environment({"HOST": host, "PORT": str(port), _BOOKS: _books(cluster)}),
+        "securityContext": pods.UNPRIVILEGED,
+        "volumeMounts": [{"name": "state", "mountPath": STATE, "readOnly": True}],
+    }
+    return [made]
+
+
+def _etc(cluster: Cluster) -> Object:
+    return {"name": "etc", "configMap": {"name": cluster.named("slurm-conf")}}
+
+
+def _state(cluster: Cluster) -> Object:
+    return {"name": "state", "persistentVolumeClaim": {"claimName": claim(cluster)}}

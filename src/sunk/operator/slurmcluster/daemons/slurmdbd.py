@@ -1,0 +1,162 @@
+"""slurmdbd: between slurmctld and the database, if accounting is on and not somebody else's."""
+
+from typing import Final
+
+from sunk.model import names
+from sunk.operator.slurmcluster.builders import keyfiles, keys, pods, users
+from sunk.operator.slurmcluster.builders.metadata import ACCOUNTING, CONFIG_HASH, metadata, selector
+from sunk.operator.slurmcluster.builders.pods import Object
+from sunk.operator.slurmcluster.daemons.database import DATABASE_PORT
+from sunk.operator.slurmcluster.slurmconf.conf import ACCOUNTING_PORT, ETC, JWT_KEY, KEYS, SLURM_USER, fingerprint
+from sunk.operator.slurmcluster.slurmconf.lines import overridden, owned, pairs, word
+from sunk.operator.slurmcluster.view import Cluster
+
+NAME: Final = "slurmdbd"
+FILE: Final = "slurmdbd.conf"
+PASSWORD_SECRET: Final = f"{names.GROUP}/password-secret"
+_TEMPLATE: Final = "/etc/sunk/slurmdbd"
+_SECRET: Final = "/etc/sunk/secret"  # noqa: S105 - a folder
+_AT: Final = "accounting.extraConfig"
+_OURS: Final = ("authtype", "dbdhost", "dbdaddr", "dbdport", "slurmuser", "authalttypes", "authaltparameters")
+_STORAGE: Final = ("storagetype", "storagehost", "storageport", "storageuser", "storagepass", "storageloc")
+FORBIDDEN: Final = dict.fromkeys((*_OURS, *_STORAGE), "it follows from accounting in the values")
+
+# slurmdbd reads its password from its file alone, which must be its own and nobody else's to read: no volume of
+# Kubernetes is, so the file is written here. Slurm takes \# for # and has no word for a quote.
+_BEGIN: Final = f"""\
+set -eu
+# The first process of a container is deaf to signals that it has not asked for.
+trap 'exit 0' TERM
+password=$(< {_SECRET}/{keys.PASSWORD})
+case $password in
+    *[[:cntrl:]\\"\\\\]*)
+        echo "The password of the database has a quote, a backslash or a control character, which Slurm cannot read." >&2
+        exit 2 ;;
+esac
+umask 077
+{{ cat {_TEMPLATE}/{FILE}; printf 'StoragePass="%s"\\n' "${{password//\\#/\\\\#}}"; }} > {ETC}/{FILE}
+# Behind the Service may be a Pod that is just gone, from which no answer comes for two minutes.
+until timeout 3 bash -c 'exec 3<> "/dev/tcp/$HOST/$PORT"' 2> /dev/null; do
+    echo "waiting for the database at $HOST:$PORT"
+    sleep 2
+done
+exec /init slurmdbd
+"""
+
+
+def objects(cluster: Cluster) -> tuple[Object, ...]:
+    if not keys.serves_accounting(cluster):
+        return ()
+    return (_config_map(cluster), _service(cluster), _deployment(cluster))
+
+
+def slurmdbd_conf(cluster: Cluster) -> str:
+    """Without the password."""
+    external, (host, port) = cluster.spec.accounting.external, _database(cluster)
+    name, jwt = cluster.named("accounting"), cluster.spec.rest.enabled
+    settings: dict[str, str | int] = {
+        "AuthType": "auth/slurm",
+        "AuthAltTypes": "auth/jwt" if jwt else "",
+        "AuthAltParameters": f"jwt_key={KEYS}/{JWT_KEY}" if jwt else "",
+        "DbdHost": name,
+        "DbdAddr": name,
+        "DbdPort": ACCOUNTING_PORT,
+        "SlurmUser": "slurm",
+        "PidFile": "/run/slurmdbd/slurmdbd.pid",
+        "StorageType": "accounting_storage/mysql",
+        "StorageHost": host,
+        "StoragePort": port,
+        "StorageUser": word(external.user, at="accounting.external.user"),
+        "StorageLoc": word(external.database, at="accounting.external.database"),
+    }
+    extra = owned(cluster.spec.accounting.extra_config, at=_AT, forbidden=FORBIDDEN)
+    theirs = overridden(extra)
+    ours = {key: value for key, value in settings.items() if value != "" and key.lower() not in theirs}
+    return "".join(f"{line}\n" for line in (*pairs(ours), *extra))
+
+
+def _database(cluster: Cluster) -> tuple[str, int]:
+    external = cluster.spec.accounting.external
+    if keys.serves_database(cluster):
+        return cluster.named("mysql"), DATABASE_PORT
+    return word(external.host, at="accounting.external.host"), external.port
+
+
+def annotations(cluster: Cluster) -> dict[str, str]:
+    """Of the ConfigMap: what slurmdbd needs beside its file, so that a change of it is seen as one."""
+    return {PASSWORD_SECRET: keys.database(cluster)}
+
+
+def _config_map(cluster: Cluster) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": metadata(cluster, ACCOUNTING, name="slurmdbd-conf", annotations=annotations(cluster)),
+        "data": {FILE: slurmdbd_conf(cluster)},
+    }
+
+
+def _service(cluster: Cluster) -> Object:
+    spec = pods.service(cluster, ACCOUNTING, port=ACCOUNTING_PORT, name=NAME)
+    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata(cluster, ACCOUNTING), "spec": spec}
+
+
+def _deployment(cluster: Cluster) -> Object:
+    wanted = cluster.spec.accounting
+    body = pods.Body(
+        containers=[_container(cluster)],
+        init=[keyfiles.container(cluster, wanted.image)],
+        volumes=[*_volumes(cluster), users.volume(cluster), *pods.plain(wanted.volumes)],
+        security=pods.as_user(SLURM_USER),
+        grace=wanted.termination_grace_period_seconds,
+        priority=wanted.priority_class_name,
+        # slurmdbd looks for itself in DbdHost by this name.
+        hostname=cluster.named("accounting"),
+        annotations={CONFIG_HASH: fingerprint({FILE: slurmdbd_conf(cluster)})},
+    )
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": metadata(cluster, ACCOUNTING),
+        "spec": {
+            "replicas": 1,
+            "strategy": {"type": "Recreate"},
+            "selector": {"matchLabels": selector(cluster, ACCOUNTING)},
+            "template": pods.template(cluster, ACCOUNTING, body),
+        },
+    }
+
+
+def _container(cluster: Cluster) -> Object:
+    wanted = cluster.spec.accounting
+    host, port = _database(cluster)
+    places = {"etc": ETC, "template": _TEMPLATE, "password": _SECRET, keyfiles.NAME: KEYS}
+    ours = {pods.STOP: pods.stop(wanted.termination_grace_period_seconds), "HOST": host, "PORT": str(port)}
+    ours |= keyfiles.variables()
+    return {
+        "name": NAME,
+        **pods.image(cluster, wanted.image),
+        "command": ["/bin/bash", "-c", _BEGIN],
+        "env": pods.environment(ours),
+        "ports": [{"name": NAME, "containerPort": ACCOUNTING_PORT}],
+        # It listens when the database has let it in. A first start makes tables, an upgrade may convert them for long.
+        "startupProbe": pods.tcp(ACCOUNTING_PORT, periodSeconds=1, failureThreshold=3600),
+        "readinessProbe": pods.tcp(ACCOUNTING_PORT, periodSeconds=5),
+        "livenessProbe": pods.tcp(ACCOUNTING_PORT, periodSeconds=10, timeoutSeconds=10, failureThreshold=6),
+        **pods.resources(wanted.resources),
+        "securityContext": pods.UNPRIVILEGED,
+        "volumeMounts": [
+            *({"name": name, "mountPath": place, "readOnly": name != "etc"} for name, place in places.items()),
+            users.MOUNT,
+            *pods.plain(wanted.volume_mounts),
+        ],
+    }
+
+
+def _volumes(cluster: Cluster) -> list[Object]:
+    return [
+        {"name": "etc", "emptyDir": {}},
+        {"name": "template", "configMap": {"name": cluster.named("slurmdbd-conf")}},
+        pods.secret("password", secret=keys.database(cluster), items={keys.PASSWORD: keys.PASSWORD}),
+        *keyfiles.volumes(*keys.daemons(cluster)),
+    ]

@@ -1,0 +1,193 @@
+"""The syncer: a Pod of ours with a sackd beside it, and an account that may do what it needs and no more.
+
+It reaches Slurm as any client does: sackd fetches the configuration from slurmctld and vouches for the uid of who asks.
+That uid is SlurmUser's, which may give orders; the key itself only sackd sees, and sackd in turn does not see the token
+of the account.
+"""
+
+from typing import Any, Final
+
+from sunk.model import names
+from sunk.model.contract.syncerwrites import ACCOUNT_SUFFIX
+from sunk.operator.slurmcluster.builders import keyfiles, keys, pods
+from sunk.operator.slurmcluster.builders.metadata import CONFIG_HASH, SYNCER, metadata, selector
+from sunk.operator.slurmcluster.builders.pods import Object
+from sunk.operator.slurmcluster.slurmconf.conf import CONTROLLER_PORT, ETC, restart_fingerprint
+from sunk.operator.slurmcluster.view import Cluster
+
+NAME: Final = "syncer"
+PORT: Final = 8080
+_GRACE: Final = 30
+_ACCOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
+_RBAC: Final = "rbac.authorization.k8s.io"
+_RUN: Final = "/run/slurm"
+_TOKEN_SECONDS: Final = 3607
+"""What Kubernetes itself asks for; the kubelet renews it in time."""
+
+
+def objects(cluster: Cluster) -> tuple[Object, ...]:
+    if not cluster.spec.syncer.enabled:
+        return ()
+    return (_account(cluster), _role(cluster), _binding(cluster), _service(cluster), _deployment(cluster))
+
+
+def account(cluster: Cluster) -> str:
+    """The name of its account."""
+    return f"{cluster.name}{ACCOUNT_SUFFIX}"
+
+
+def _account(cluster: Cluster) -> Object:
+    meta = metadata(cluster, SYNCER) | {"name": account(cluster)}
+    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta, "automountServiceAccountToken": False}
+
+
+def _role(cluster: Cluster) -> Object:
+    return {"apiVersion": f"{_RBAC}/v1", "kind": "Role", "metadata": metadata(cluster, SYNCER), "rules": rules(cluster)}
+
+
+def rules(cluster: Cluster) -> list[Object]:
+    """What it may do, in its own namespace. The operator must hold all of it, or it could not grant it."""
+    follow, ours = ("get", "list", "watch"), (names.GROUP,)
+    return [
+        # Through its status, where labels and annotations can be written and the spec cannot: who may change the image of
+        # a Pod is root on its Node, and who may delete one Pod may delete all.
+        _rule(("",), ("pods",), follow),
+        _rule(("",), ("pods/status",), ("patch",)),
+        _rule(ours, ("nodesets", "nodeslices"), follow),
+        _rule(ours, ("nodeslices/status",), ("patch",)),
+        _rule(ours, ("slurmclusters",), follow, only=cluster.name),
+        # Its report is there. The spec decides which images run as what.
+        _rule(ours, ("slurmclusters/status",), ("patch",), only=cluster.name),
+        _rule(("",), ("configmaps",), follow, only=cluster.named("slurm-conf")),
+        # A creation has no name yet that it could be held against.
+        _rule(("coordination.k8s.io",), ("leases",), ("create",)),
+        _rule(("coordination.k8s.io",), ("leases",), ("get", "patch"), only=cluster.named(NAME)),
+        _rule(("events.k8s.io",), ("events",), ("create", "patch")),
+    ]
+
+
+def _rule(groups: tuple[str, ...], resources: tuple[str, ...], verbs: tuple[str, ...], *, only: str = "") -> Object:
+    made = {"apiGroups": list(groups), "resources": list(resources), "verbs": list(verbs)}
+    return made | ({"resourceNames": [only]} if only else {})
+
+
+def _binding(cluster: Cluster) -> Object:
+    return {
+        "apiVersion": f"{_RBAC}/v1",
+        "kind": "RoleBinding",
+        "metadata": metadata(cluster, SYNCER),
+        "roleRef": {"apiGroup": _RBAC, "kind": "Role", "name": cluster.named(NAME)},
+        "subjects": [{"kind": "ServiceAccount", "name": account(cluster), "namespace": cluster.namespace}],
+    }
+
+
+def _service(cluster: Cluster) -> Object:
+    """For scrapers."""
+    spec = pods.service(cluster, SYNCER, port=PORT, name="metrics")
+    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata(cluster, SYNCER), "spec": spec}
+
+
+def _deployment(cluster: Cluster) -> Object:
+    wanted, user = cluster.spec.syncer, cluster.spec.controller.security_context
+    body = pods.Body(
+        containers=[_container(cluster)],
+        init=[keyfiles.container(cluster, cluster.spec.controller.image), _sackd(cluster)],
+        volumes=[
+            *keyfiles.volumes(keys.auth(cluster)),
+            {"name": "run", "emptyDir": {"medium": "Memory", "sizeLimit": "64Mi"}},
+            _token(),
+        ],
+        security=pods.as_user(user.run_as_user, group=user.run_as_group),
+        grace=_GRACE,
+        priority=wanted.priority_class_name,
+        annotations={CONFIG_HASH: restart_fingerprint(cluster)},
+    )
+    template = pods.template(cluster, SYNCER, body)
+    template["spec"]["serviceAccountName"] = account(cluster)
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": metadata(cluster, SYNCER),
+        "spec": {
+            "replicas": wanted.replicas,
+            # The new one has read both sides before the old one ends: so nothing waits in between.
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+            "selector": {"matchLabels": selector(cluster, SYNCER)},
+            "template": template,
+        },
+    }
+
+
+def _container(cluster: Cluster) -> Object:
+    wanted = cluster.spec.syncer
+    return {
+        "name": NAME,
+        **pods.image(cluster, wanted.image, cluster.spec.sunk_image),
+        "args": ["syncer", *arguments(cluster)],
+        # A copy that was killed and comes back in the same Pod is the same leader, and need not wait for its own lease.
+        # The cluster is for who comes in and types `sunk verify`.
+        "env": [
+            {"name": "SUNK_IDENTITY", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+            {"name": "SUNK_CLUSTER", "value": cluster.name},
+        ],
+        "ports": [{"name": "metrics", "containerPort": PORT}],
+        # It answers from its first moment, also while it waits for slurmctld to give it a configuration.
+        "startupProbe": _asked("/healthz", periodSeconds=1, failureThreshold=60),
+        "readinessProbe": _asked("/readyz", periodSeconds=2),
+        "livenessProbe": _asked("/healthz", periodSeconds=10, failureThreshold=6),
+        **pods.resources(wanted.resources),
+        "securityContext": pods.UNPRIVILEGED | {"readOnlyRootFilesystem": True},
+        "volumeMounts": [
+            {"name": "run", "mountPath": _RUN},
+            {"name": "token", "mountPath": _ACCOUNT, "readOnly": True},
+        ],
+    }
+
+
+def _asked(path: str, **how: int) -> Object:
+    return {"httpGet": {"path": path, "port": PORT}, "timeoutSeconds": 10, **how}
+
+
+def arguments(cluster: Cluster) -> list[str]:
+    manner = cluster.spec.syncer.config.syncer
+    told: dict[str, Any] = {
+        "cluster": cluster.name,
+        "namespace": cluster.namespace,
+        "port": PORT,
+        "stop-seconds": _GRACE - 10,
+        "not-ready-after": manner.not_ready_after,
+        "wave-share": manner.wave_share,
+        "wave-delay": manner.wave_delay,
+        "skew": manner.clock_skew,
+        "calm": manner.calm,
+        "gather": manner.gather,
+        "restart-unknown-after": manner.restart_unknown_after,
+        "forget-after": manner.forget_after,
+    }
+    words = [f"--{name}={value:g}" if isinstance(value, float) else f"--{name}={value}" for name, value in told.items()]
+    return [*words, "--clean-up" if manner.slurm_node_clean_up else "--no-clean-up"]
+
+
+def _sackd(cluster: Cluster) -> Object:
+    """Runs as long as the Pod does, and starts before it: s6 starts it again while slurmctld is still to come."""
+    options = f"--conf-server {cluster.named('controller')}:{CONTROLLER_PORT}"
+    return {
+        "name": "sackd",
+        "restartPolicy": "Always",
+        **pods.image(cluster, cluster.spec.controller.image),
+        "args": ["sackd"],
+        "env": pods.environment({pods.STOP: pods.stop(_GRACE), "SACKD_OPTIONS": options} | keyfiles.variables(ETC)),
+        "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}},
+        "securityContext": pods.UNPRIVILEGED,
+        "volumeMounts": [keyfiles.mount(ETC), {"name": "run", "mountPath": _RUN}],
+    }
+
+
+def _token() -> Object:
+    """The account's token, for the one container that needs it."""
+    sources: list[Object] = [
+        {"serviceAccountToken": {"path": "token", "expirationSeconds": _TOKEN_SECONDS}},
+        {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+        {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": {"fieldPath": "metadata.namespace"}}]}},
+    ]
+    return {"name": "token", "projected": {"defaultMode": 0o440, "sources": sources}}

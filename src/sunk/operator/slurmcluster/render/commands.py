@@ -1,0 +1,72 @@
+"""`sunk render`: what the operator would build of a chart and values, without any Kubernetes."""
+
+from pathlib import Path
+
+import click
+
+from sunk.model.refusal import Refusal
+
+NAMESPACE = "default"
+
+
+@click.command()
+@click.argument("chart", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.option(
+    "-f",
+    "--values",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="A file of values, as for Helm. May be given several times; the last goes before.",
+)
+@click.option("--name", default="slurm", show_default=True, help="The release, which names the cluster.")
+@click.option("-n", "--namespace", default=NAMESPACE, show_default=True)
+@click.option(
+    "--definitions", is_flag=True, help="Show the compute definitions instead: composed, and what came whence."
+)
+@click.option("--all", "everything", is_flag=True, help="With --definitions: also those that are not enabled.")
+@click.option("--configuration", is_flag=True, help="Show the files of Slurm's configuration instead.")
+def render(  # noqa: PLR0913 - one argument an option
+    *,
+    chart: Path,
+    values: tuple[Path, ...],
+    name: str,
+    namespace: str,
+    definitions: bool,
+    everything: bool,
+    configuration: bool,
+) -> None:
+    """Print everything that the operator would build.
+
+    \b
+      sunk render charts/slurm -f my-values.yaml
+      sunk render charts/slurm -f my-values.yaml --definitions --all
+      sunk render charts/slurm -f my-values.yaml --configuration
+
+    Secrets are made in the cluster and not shown. What would be refused there is refused here, with the same words.
+    """  # noqa: D301 - click's mark for a paragraph that is not wrapped
+    from sunk.operator.slurmcluster.render.values import spec
+    from sunk.operator.slurmcluster.view import view
+
+    if definitions and configuration:
+        raise Refusal("--definitions and --configuration are two things to show: give one of them.")
+    if everything and not definitions:
+        raise Refusal("--all says which definitions to show: give --definitions with it.")
+    found = spec(chart, values)
+    if definitions:
+        from sunk.operator.slurmcluster.render.layers import definitions as composed
+
+        click.echo(composed(found.compute, everything=everything))
+        return
+    cluster = view(found, name=name, namespace=namespace)
+    if configuration:
+        from sunk.operator.slurmcluster.slurmconf.conf import configuration as files
+
+        click.echo("\n".join(f"# {file}\n{text}" for file, text in files(cluster).items()))
+        return
+    from sunk.model.plainyaml import dump
+    from sunk.operator.slurmcluster.builders.objects import objects
+    from sunk.operator.slurmcluster.slurmconf.conf import configuration as files
+    from sunk.operator.slurmcluster.slurmconf.mark import marked
+
+    built = objects(cluster, files=marked(files(cluster), cluster=cluster)[0])
+    click.echo("---\n".join(dump(one) for one in built))

@@ -1,0 +1,132 @@
+"""`sunk slurm …`: what Slurm says now, for people who are where the library is."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _outputs(command: F) -> F:
+    """The options that every command has."""
+    watch = click.option(
+        "--watch", "-w", is_flag=True, help="Stay, and draw anew when something changes. Ctrl-C ends it."
+    )
+    as_json = click.option("--json", "as_json", is_flag=True, help="For programs; with --watch one line a change.")
+    return as_json(watch(command))
+
+
+state_option = click.option(
+    *("--state", "-t", "states"),
+    multiple=True,
+    metavar="STATE",
+    help="Only these: `idle,mixed` is either, `idle+drain` both at once. May be repeated.",
+)
+partition_option = click.option(
+    "--partition", "-p", "partitions", multiple=True, metavar="NAME", help="Only of this partition. May be repeated."
+)
+
+
+@click.group()
+def slurm() -> None:
+    """Slurm's nodes, jobs, partitions and statistics.
+
+    Needs libslurm and a Slurm configuration, as the image sunk has them; in a cluster:
+
+    \b
+      kubectl exec deploy/slurm-syncer -- sunk slurm nodes
+      kubectl exec -it deploy/slurm-syncer -- sunk slurm jobs --watch
+
+    Colours are off when the output is no terminal, and when NO_COLOR is set.
+    """  # noqa: D301 (click's mark for a paragraph that is not wrapped)
+
+
+@slurm.command()
+@click.argument("hostlists", nargs=-1, metavar="[HOSTLIST]...")
+@state_option
+@partition_option
+@_outputs
+def nodes(
+    *, hostlists: tuple[str, ...], states: tuple[str, ...], partitions: tuple[str, ...], as_json: bool, watch: bool
+) -> None:
+    """Show nodes: state, use, reasons.
+
+    Also why one is out of service, who said so and when.
+
+    HOSTLIST names some, as in `gpu[001-064],login1`. CPUS, GIB (of memory) and GRES are in use / in all.
+
+    \b
+      sunk slurm nodes --state drain          whatever is drained, or will be
+      sunk slurm nodes --state drained,down   whatever can be taken away
+      sunk slurm nodes 'gpu[001-064]' --watch
+    """  # noqa: D301
+    from sunk.slurm.cli import output, pages, selection
+
+    wanted = selection.Nodes(
+        names=selection.names(hostlists),
+        states=selection.wish(states, known=selection.NODE_WORDS),
+        partitions=frozenset(partitions) or None,
+    )
+    output.show(pages.of_nodes(wanted), as_json=as_json, watch=watch)
+
+
+@slurm.command()
+@click.option("--user", "-u", "users", multiple=True, metavar="USER", help="Only of this user, by name or number.")
+@state_option
+@partition_option
+@click.option("--all", "-a", "ended", is_flag=True, help="Also those that have ended, while Slurm remembers them.")
+@_outputs
+def jobs(  # noqa: PLR0913 (one argument an option)
+    *,
+    users: tuple[str, ...],
+    states: tuple[str, ...],
+    partitions: tuple[str, ...],
+    ended: bool,
+    as_json: bool,
+    watch: bool,
+) -> None:
+    """Show jobs.
+
+    Those that wait, run or still hold nodes. JOB is 12_3 for task 3 of array 12 and 12+1 for part 1 of a heterogeneous job. The last column says where a job
+    is, or why it waits.
+
+    \b
+      sunk slurm jobs --user alice
+      sunk slurm jobs --state pending --partition h100
+      sunk slurm jobs --state failed,timeout,node_fail
+    """  # noqa: D301
+    from sunk.slurm.cli import output, pages, selection
+
+    wanted = selection.Jobs(
+        users=frozenset(map(selection.user_number, users)) or None,
+        partitions=frozenset(partitions) or None,
+        states=selection.wish(states, known=selection.JOB_WORDS),
+        ended=ended,
+    )
+    output.show(pages.of_jobs(wanted), as_json=as_json, watch=watch)
+
+
+@slurm.command()
+@_outputs
+def partitions(*, as_json: bool, watch: bool) -> None:
+    """Show partitions and their nodes.
+
+    Whether they take jobs, and how many of their nodes could run one. The default one has a star. OUT counts nodes that are drained, down or powered down and run nothing.
+    """
+    from sunk.slurm.cli import output, pages
+
+    output.show(pages.of_partitions(), as_json=as_json, watch=watch)
+
+
+@slurm.command()
+@click.option("--top", default=10, show_default=True, help="How many requests and users to list, costliest first.")
+@_outputs
+def stats(*, top: int, as_json: bool, watch: bool) -> None:
+    """Show how slurmctld fares.
+
+    Its queues, schedulers and requests, as `sdiag` does. Counters start anew when slurmctld does, and at a reconfigure.
+    """
+    from sunk.slurm.cli import output, pages
+
+    output.show(pages.OfStatistics(top=top), as_json=as_json, watch=watch)

@@ -1,0 +1,245 @@
+"""See to it that slurmctld runs with the configuration that is wanted.
+
+What is wanted lies in a ConfigMap and has a mark; what slurmctld runs with has one too, and only slurmctld can tell it.
+While they differ it is told to read its files anew. The kubelet brings those files in its own time, a minute or more
+after the ConfigMap has them, and nobody tells when. So it is told again, less and less often, until its mark is there.
+
+A change seldom comes alone, and a reconfigure makes slurmctld and every slurmd start themselves over: so it waits until
+nothing new was asked for a moment, though not for ever. Who changed features, which Slurm looks at for partitions only
+then, asks by `want_reconfigure`; if no partition is made of them nothing has to be done, and else it is done at most once
+in `DISTANCE` seconds. That wish would be lost with us; so who begins looks once whether partitions lag behind.
+
+slurmctld may take longer for it than anybody waits for an answer. Then it is not known whether it does it, and to tell it
+again would make it begin again, for ever. Its boot time tells: a later one means that the files have been read since.
+"""
+
+import asyncio
+import logging
+import math
+from collections.abc import Collection
+from contextlib import ExitStack, suppress
+from typing import Final, Never
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from sunk.kube.resource import Key
+from sunk.model import mark
+from sunk.model.contract.report import Report
+from sunk.model.faults import survived
+from sunk.slurm import records
+from sunk.slurm.errors import SlurmError
+from sunk.slurm.mirror.confidence import Known, State
+from sunk.syncer.config.partitions import outdated, parting
+from sunk.syncer.context import Ground
+from sunk.syncer.removal.completing import UNKILLABLE
+
+log = logging.getLogger(__name__)
+
+QUIET: Final = 2.0
+"""Seconds without a further wish, after which a reconfigure is sent."""
+LONGEST: Final = 10.0
+"""Seconds after the first wish, however many follow."""
+FIRST_PAUSE: Final = 2.0
+LAST_PAUSE: Final = 60.0
+DISTANCE: Final = 30.0
+"""Seconds between two reconfigures that are for features only."""
+UNANSWERED: Final = 60.0
+"""Seconds after a request without an answer, before it is sent again to a slurmctld that has not started since."""
+_GLANCE: Final = 0.5
+SEEN: Final = 30.0
+"""Seconds after which slurmctld is asked again, though nothing happened."""
+
+
+class Need(Struct, frozen=True):
+    """Whether slurmctld has to read its files anew. Times are the loop's."""
+
+    first: float = math.inf
+    """When this was first wished; never, if it is infinite."""
+    last: float = math.inf
+    tries: int = 0
+    tried: float = -math.inf
+    unanswered: bool = False
+    """The last try had no answer, and slurmctld is not known to have started since."""
+
+    def wished(self, *, now: float) -> "Need":
+        return replace(self, first=min(self.first, now), last=now, tries=0)
+
+    def after_a_try(self, *, now: float) -> "Need":
+        return replace(self, tries=self.tries + 1, tried=now)
+
+    def answered(self, *, yes: bool) -> "Need":
+        return replace(self, unanswered=not yes)
+
+    @property
+    def holds(self) -> bool:
+        return self.first < math.inf
+
+    @property
+    def due(self) -> float:
+        """When it is to be told; infinite if there is no need."""
+        calm = min(self.last + QUIET, self.first + LONGEST)
+        if self.unanswered:
+            return max(calm, self.tried + UNANSWERED)
+        return max(calm, self.tried + pause(self.tries)) if self.tries else calm
+
+
+NONE: Final = Need()
+
+
+def pause(tries: int) -> float:
+    return min(FIRST_PAUSE * 2.0 ** min(tries - 1, 10), LAST_PAUSE)
+
+
+class Configuration:
+    """The one who reconfigures."""
+
+    name: Final = "configuration"
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+        self._news = asyncio.Event()
+        self._need = NONE
+        self._runs: records.Configuration | None = None
+        self._asked = -math.inf
+        self._restarts = -1
+        self._wanted = ""
+        self._owed = False
+        """Slurm has to read its files though they are as they were, for partitions to follow features."""
+        self._owed_since: int | None = None
+        """The boot time that slurmctld had after that came up; None until it was asked."""
+        self._told = -math.inf
+        self._boot = 0
+        self._begun = False
+        self._trouble = ""
+        self._at_work = asyncio.Lock()
+
+    @property
+    def busy(self) -> bool:
+        return self._at_work.locked()
+
+    @property
+    def runs(self) -> records.Configuration | None:
+        """What slurmctld said last that it runs with."""
+        return self._runs
+
+    def unkillable(self) -> float:
+        """UnkillableStepTimeout: after so long Slurm gives up on a step, in seconds."""
+        return float(self._runs.unkillable_step_timeout) if self._runs else UNKILLABLE
+
+    def want_reconfigure(self, features: Collection[str] | None = None) -> None:
+        """Ask for a reconfigure soon, though no file has changed: because of these features, if any are named."""
+        named = None if features is None else parting(self._conf())
+        if named is not None and named.isdisjoint(features or ()):
+            return
+        self._owed, self._owed_since, self._asked = True, None, -math.inf
+        self._need = self._need.wished(now=_now())
+        self._news.set()
+
+    def report(self) -> Report:
+        if self._runs is None:
+            return Report()
+        return Report(
+            config=self._runs.parameter(mark.PARAMETER), config_trouble=self._trouble, version=self._runs.version
+        )
+
+    async def run(self) -> Never:
+        await self._ground.files.store.complete()
+        self._need, self._asked = self._need.wished(now=_now()) if self._owed else NONE, -math.inf
+        self._begun = False
+        with ExitStack() as subscriptions:
+            subscriptions.callback(self._ground.files.store.subscribe(lambda *_: self._news.set()))
+            subscriptions.callback(self._ground.mirror.subscribe(self._hear))
+            while True:
+                self._news.clear()
+                with survived(self.name):
+                    await self._look()
+                await self._rest()
+
+    async def drain(self) -> None:
+        await self._at_work.acquire()  # and keep it: nothing new is taken on
+
+    def _hear(self, state: State) -> None:
+        """A slurmctld that was started anew may have read anything."""
+        restarts = self._ground.mirror.statistics().counts.restarts
+        if isinstance(state, Known) and restarts != self._restarts:
+            self._restarts, self._asked = restarts, -math.inf
+            self._news.set()
+
+    @property
+    def _due(self) -> float:
+        """When slurmctld is to be told. Files that people changed do not wait for a distance."""
+        due, lags = self._need.due, self._runs is not None and self._wanted != self._runs.parameter(mark.PARAMETER)
+        return due if lags and self._wanted else max(due, self._told + DISTANCE)
+
+    async def _rest(self) -> None:
+        until = min(self._due, self._asked + SEEN, _now() + SEEN)
+        with suppress(TimeoutError):
+            # Also where it is due and cannot be done: Slurm is away, or we have just lost the lease.
+            async with asyncio.timeout(max(until - _now(), _GLANCE)):
+                await self._news.wait()
+
+    async def _look(self) -> None:
+        if not isinstance(self._ground.mirror.state, Known):
+            return
+        self._begin()
+        try:
+            await self._compare()
+            if _now() >= self._due and self._ground.may_write():
+                await self._reconfigure()
+        except SlurmError as error:
+            self._trouble = str(error)
+            log.warning("what slurmctld runs with is not known, or was not brought up to date: %s", error)
+
+    def _begin(self) -> None:
+        """Take up what somebody before us may have left: once, since a second time would help no more than the first."""
+        if self._begun:
+            return
+        self._begun, mirror = True, self._ground.mirror
+        if late := outdated(self._conf(), nodes=mirror.nodes.all(), partitions=mirror.partitions.all()):
+            log.info("partitions %s do not hold the nodes that have their features", ", ".join(late))
+            self.want_reconfigure()
+
+    async def _compare(self) -> None:
+        """See what is wanted and what is in force, and whether that is a need."""
+        if _now() >= self._asked + SEEN or self._runs is None:
+            self._runs = await self._ground.library.configuration()
+            self._asked = _now()
+            self._note_boot(self._runs.boot_time)
+        wanted = mark.read(self._conf())
+        if wanted and wanted != self._runs.parameter(mark.PARAMETER):
+            if wanted != self._wanted or not self._need.holds:
+                self._need = self._need.wished(now=_now())
+        elif not self._owed:
+            self._need, self._trouble = NONE, ""
+        self._wanted = wanted
+
+    def _note_boot(self, boot: int) -> None:
+        """A slurmctld that started since has read its files, whether it was told to or not."""
+        if boot > self._boot:
+            self._boot, self._need = boot, self._need.answered(yes=True)
+        if self._owed and self._owed_since is None:
+            self._owed_since = boot
+        elif self._owed and self._owed_since is not None and boot > self._owed_since:
+            self._owed = False
+
+    def _conf(self) -> str:
+        found = self._ground.files.store.get(Key(self._ground.namespace, f"{self._ground.cluster}-slurm-conf"))
+        return found.data.get(mark.FILE, "") if found is not None else ""
+
+    async def _reconfigure(self) -> None:
+        async with self._at_work:
+            self._need, self._told = self._need.after_a_try(now=_now()).answered(yes=False), _now()
+            log.info("slurmctld is told to read its configuration anew; wanted is %s", self._wanted or "what it has")
+            try:
+                await self._ground.orders.reconfigure()
+            finally:
+                self._asked = -math.inf
+            self._owed, self._need = False, self._need.answered(yes=True)
+            await self._compare()
+            if self._need.holds:
+                self._trouble = f"slurmctld was told to read {self._wanted} and does not have it: its files may be late"
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

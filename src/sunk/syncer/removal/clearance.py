@@ -1,0 +1,187 @@
+"""Clear to delete: the word upon which the NodeSet controller deletes a Pod that has to go, and its revocation.
+
+A Pod may go when its node takes no new jobs and has none. Both have to be so in one read of Slurm that was begun for this
+question and is whole: one made earlier may have missed a resume and the job that followed. The clearance names the
+drain that it stands on. If that drain is another one by now, or anything else of it is no longer so, the clearance is
+taken back; it and the deletion both carry the version of the Pod that they saw, so only one of them can succeed.
+
+It also bears the date of that read, since we may die and take nothing back any more (`sunk.model.contract.clearance`). One that
+got too old is taken off by the NodeSet controller, which is how it asks for another; so nothing is written while
+nobody is there to act upon it.
+
+A node that Slurm does not know has no job. But a slurmd that has just begun may register at any moment, and be given one
+at once; so that has to be so for a while, and it is not believed at all while most of the Pods are unknown to Slurm.
+"""
+
+import asyncio
+import logging
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Final
+
+from sunk.kube.api.patch import Merge
+from sunk.kube.control.controller import Controller, Effort, Requeue, Source
+from sunk.kube.errors import NotFound
+from sunk.kube.resource import Key
+from sunk.model import names
+from sunk.model.contract import clearance as dated, drains
+from sunk.model.contract.report import Report
+from sunk.slurm.mirror.confidence import Known, Stale, State
+from sunk.slurm.records import Node
+from sunk.slurm.states import NodeBase
+from sunk.syncer.context import Ground
+from sunk.syncer.drains.causes import standing
+from sunk.syncer.pods import ComputePod, condition, terminating
+from sunk.syncer.removal.holders import Holders
+from sunk.syncer.removal.registered import Registered
+
+log = logging.getLogger(__name__)
+
+FRESH: Final = 5.0
+"""Seconds since the begin of the read that a clearance stands on."""
+SETTLED: Final = 15.0
+"""Seconds for which a node has to be unknown to Slurm: a slurmd looks for slurmctld once in ten."""
+AGAIN: Final = 2.0
+WORKERS: Final = 64
+"""All who wait for a read share one, so this many are cleared by each."""
+
+
+def clearance(node: Node | None, *, held: bool) -> str | None:
+    """The text that clears a Pod, by what Slurm says of its node; None if it may not go."""
+    if held:
+        return None
+    if node is None:
+        return "0:Slurm does not know it"
+    # Somebody who set a node down has taken it out of service already, and his reason is not to be written over.
+    personal = node.state.base is NodeBase.DOWN and not node.state.busy and drains.is_personal(standing(node))
+    if node.state.drained or personal:
+        return f"{node.reason_time}:{node.reason}"
+    return None
+
+
+class Clearing:
+    """Writes the annotation `clear-to-delete` of Pods; but for the NodeSet controller, which takes it off with its own."""
+
+    def __init__(self, ground: Ground, holders: Holders) -> None:
+        self._ground = ground
+        self._holders = holders
+        self._registered = Registered(ground.pods.store, ground.mirror.nodes)
+        self._settling = min(SETTLED, ground.manner.restart_unknown_after)
+        self._believed = False
+        effort = Effort(workers=WORKERS)
+        source = Source(ground.pods.store, _marked)
+        self.controller: Final[Controller[Key]] = Controller(
+            "clearing", self._reconcile, sources=[source], effort=effort
+        )
+        ground.mirror.nodes.subscribe(lambda name, *_: self._look(name))
+        ground.mirror.subscribe(self._read)
+        holders.subscribe(self._look)
+
+    def report(self) -> Report:
+        """Say why Pods that Slurm does not know are not cleared."""
+        lost = self._registered.lost()
+        waits = lost and any(self._waits_for_slurm(pod) for pod in self._ground.pods.store.all())
+        return Report(held=lost if waits else "")
+
+    def _look(self, name: str) -> None:
+        pod = self._ground.pod(name)
+        if pod is not None and _marked(pod):
+            self.controller.look(pod.key)
+
+    def _read(self, state: State) -> None:
+        """When Slurm is lost, or no longer believed, all clearances are taken back."""
+        believed = isinstance(state, Known) and not self._ground.mirror.suspicious
+        if believed != self._believed:
+            self._believed = believed
+            for pod in self._ground.pods.store.all():
+                for key in _marked(pod):
+                    self.controller.look(key)
+
+    async def _reconcile(self, key: Key) -> Requeue | None:
+        pod = self._ground.pods.store.get(key)
+        if pod is None or terminating(pod):
+            return None
+        wanted = self._judged(pod)
+        if wanted == _given(pod):
+            return self._later(pod)
+        if wanted is not None:
+            try:
+                wanted = await self._judged_anew(key)
+            except Stale as unsure:
+                log.info("%s is not cleared: %s", key, unsure)
+                return Requeue(after=AGAIN)
+        await self._write(key, wanted)
+        return self._later(pod)
+
+    def _later(self, pod: ComputePod) -> Requeue | None:
+        """A node that Slurm does not know is waited for, and no row will tell."""
+        waits = names.PENDING_DELETION in pod.metadata.annotations and _given(pod) is None
+        return Requeue(after=AGAIN) if waits and pod.metadata.name not in self._ground.mirror.nodes else None
+
+    def _judged(self, pod: ComputePod) -> str | None:
+        """By what is known now."""
+        mirror = self._ground.mirror
+        if names.PENDING_DELETION not in pod.metadata.annotations:
+            return None
+        if not isinstance(mirror.state, Known) or mirror.suspicious:
+            return None
+        node = mirror.nodes.get(pod.metadata.name)
+        if node is None and (not self._settled(pod) or self._registered.lost()):
+            return None
+        return clearance(node, held=self._holders.holds(pod.metadata.name))
+
+    def _settled(self, pod: ComputePod) -> bool:
+        """Whether Slurm answers for long enough, and has not known this very Pod for as long, as the Pod itself says."""
+        state, told = self._ground.mirror.state, condition(pod, names.SLURM_RUNNING)
+        if not isinstance(state, Known) or _now() - state.since < self._settling:
+            return False
+        if told is None or told.status != "Unknown" or told.last_transition_time is None:
+            return False
+        return (self._ground.client.clock.now() - told.last_transition_time).total_seconds() >= self._settling
+
+    def _waits_for_slurm(self, pod: ComputePod) -> bool:
+        unknown = (
+            names.PENDING_DELETION in pod.metadata.annotations and pod.metadata.name not in self._ground.mirror.nodes
+        )
+        return unknown and not terminating(pod) and self._settled(pod)
+
+    async def _judged_anew(self, key: Key) -> str | None:
+        """By a read that begins now."""
+        await self._ground.mirror.read_after(whole=True)
+        self._ground.mirror.require_fresh(within=FRESH)
+        pod = self._ground.pods.store.get(key)
+        return None if pod is None else self._judged(pod)
+
+    def _read_at(self) -> datetime:
+        """When the last read of Slurm began, by the API server's clock."""
+        return self._ground.client.clock.now() - timedelta(seconds=self._ground.mirror.age)
+
+    async def _write(self, key: Key, wanted: str | None) -> None:
+        pod = self._ground.pods.store.get(key)
+        if pod is None or _given(pod) == wanted or not self._ground.may_write():
+            return
+        at = {"uid": pod.metadata.uid, "resourceVersion": pod.metadata.resource_version}
+        text = None if wanted is None else dated.write(wanted, read=self._read_at())
+        change = Merge({"metadata": at | {"annotations": {names.CLEAR_TO_DELETE: text}}})
+        with suppress(NotFound):
+            await self._ground.pods.patch(key, change, status=True)
+        log.info("%s is %s", key, "no longer cleared" if wanted is None else f"cleared to be deleted: {wanted}")
+
+
+def _given(pod: ComputePod) -> str | None:
+    """The drain that its clearance stands on; empty if it cannot be read, which is another than any."""
+    text = pod.metadata.annotations.get(names.CLEAR_TO_DELETE)
+    if text is None:
+        return None
+    found = dated.read(text)
+    return "" if found is None else found.drain
+
+
+def _marked(pod: ComputePod) -> tuple[Key, ...]:
+    """Only Pods that have to go, or had to, are of any concern here."""
+    marks = pod.metadata.annotations
+    return (pod.key,) if names.PENDING_DELETION in marks or names.CLEAR_TO_DELETE in marks else ()
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
