@@ -24,11 +24,12 @@ up: setup ## Start a real three-node Kubernetes with a Slurm cluster on it, and 
 down: ## End it and leave nothing behind
 	@$(SUNK) local down
 
-lint: venv ## Check style, types and the direction of imports
+lint: venv ## Check style, types, the direction of imports, and shell
 	@.venv/bin/ruff check
 	@.venv/bin/ruff format --check
 	@.venv/bin/mypy
 	@.venv/bin/lint-imports
+	@git grep -lE '^#!/bin/(ba)?sh|^# shellcheck shell=' -- ':!*.py' | xargs .venv/bin/shellcheck --external-sources
 
 unit: venv ## Unit tests alone; needs neither root nor images
 	@$(PYTEST) tests/unit

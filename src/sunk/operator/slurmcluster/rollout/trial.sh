@@ -83,6 +83,7 @@ try_controller() {
         sleep 0.1
     done
     kill -9 "$controller" 2> /dev/null
+    # shellcheck disable=SC2153 # from the environment
     if [[ $CONTROLLER == yes ]]; then
         refuse_unknown_plugin "$folder/log" slurmctld
         refuse "$(words "$folder/log")"
@@ -110,6 +111,7 @@ adapt() {
     sed -i -E '/^[[:space:]]*CgroupPlugin[[:space:]]*=[[:space:]]*(autodetect|cgroup\/v[12]|disabled)[[:space:]]*$/Id' "$node/cgroup.conf"
     grep -qi '^[[:space:]]*CgroupPlugin' "$node/cgroup.conf" || echo CgroupPlugin=disabled >> "$node/cgroup.conf"
     local files file
+    # shellcheck disable=SC2013 # none has a blank in it
     for files in $(grep -oiE '\<(Multiple)?Files?=[^[:space:]]+' "$node/gres.conf"); do
         for file in $(scontrol show hostnames "${files#*=}"); do
             mkdir -p "$node/devices${file%/*}" && touch "$node/devices$file"
