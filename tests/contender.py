@@ -16,8 +16,8 @@ from msgspec import Struct, json
 from sunk.kube.api.client import Client
 from sunk.kube.api.patch import Merge
 from sunk.kube.auth import access
-from sunk.kube.control.leadership import Term, Timing
 from sunk.kube.control.lease import Lease
+from sunk.kube.control.term import LeaseTerm, LeaseTiming
 from sunk.kube.core import CONFIG_MAPS, ConfigMap
 from sunk.kube.errors import Conflict
 from sunk.kube.resource import Key
@@ -34,7 +34,7 @@ class Part(Struct, frozen=True):
     kubeconfig: str
     namespace: str
     notes: str
-    timing: Timing
+    timing: LeaseTiming
 
 
 class Note(Struct, frozen=True):
@@ -51,7 +51,7 @@ class Contender:
         self._client = client
         self._notes = notes
 
-    async def work(self, term: Term) -> None:
+    async def work(self, term: LeaseTerm) -> None:
         acts = await self._read()
         while True:
             note = Note(at=time.monotonic(), deadline=term.deadline, sent=term.holds())

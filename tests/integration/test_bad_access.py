@@ -26,8 +26,8 @@ from sunk.kube.auth.plugin import Plugin
 from sunk.kube.cache.view import Synced
 from sunk.kube.cache.watch import Pace, Watch
 from sunk.kube.control import lease
-from sunk.kube.control.leadership import Timing
 from sunk.kube.control.lease import Lease
+from sunk.kube.control.term import LeaseTiming
 from sunk.kube.core import CONFIG_MAPS, NODES
 from sunk.kube.errors import Forbidden, Unauthorized, Unreachable
 from sunk.kube.resource import Key, Record, Resource
@@ -333,7 +333,7 @@ async def test_a_wall_clock_that_jumps_changes_nothing_for_the_leader(
         return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
     monkeypatch.setattr(lease, "_stamp", stamp)
-    timing = Timing(duration=2, margin=0.6, interval=0.2)
+    timing = LeaseTiming(duration=2, margin=0.6, interval=0.2)
     leader, rival = (Lease(kube.client, Key(kube.namespace, "l"), timing=timing) for _ in range(2))
     async with leader.held() as term:
         waiting = asyncio.create_task(rival.held().__aenter__(), name="rival")

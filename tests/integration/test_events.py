@@ -168,7 +168,7 @@ async def test_a_server_out_of_reach_delays_nobody_and_hears_it_later(kube: Kube
             cable.mend()
             await until_written(events)
         assert len(await found(kube)) == 1
-        async with Recorder(client, reporter=WHO, restraint=Restraint(farewell=0.3)) as events:
+        async with Recorder(client, reporter=WHO, restraint=Restraint(grace=0.3)) as events:
             cable.stall()
             events.tell(thing, "Two", "a", action="Do")
             await asyncio.sleep(0.1)

@@ -21,13 +21,13 @@ from sunk.kube.api.patch import Merge
 from sunk.kube.auth import access
 from sunk.kube.cache.view import Changed
 from sunk.kube.cache.watch import watch
-from sunk.kube.control.leadership import Lost, Term, Timing
 from sunk.kube.control.lease import Lease, identity
+from sunk.kube.control.term import LeaseLost, LeaseTerm, LeaseTiming
 from sunk.kube.core import CONFIG_MAPS, LEASES, ConfigMap
 from sunk.kube.resource import Key
 
-QUICK = Timing(duration=2, margin=0.6, interval=0.2)
-CALM = Timing(duration=4, margin=1.5, interval=0.3)
+QUICK = LeaseTiming(duration=2, margin=0.6, interval=0.2)
+CALM = LeaseTiming(duration=4, margin=1.5, interval=0.3)
 PATIENCE = 30.0
 
 
@@ -144,7 +144,7 @@ async def test_a_leader_that_cannot_reach_the_server_steps_down_in_time(kube: Ku
         await asyncio.sleep(QUICK.interval * 2)
         following = asyncio.create_task(waiting.held().__aenter__(), name="follower")
         getattr(cable, failure)()
-        with pytest.raises(Lost, match="not renewed in time"):
+        with pytest.raises(LeaseLost, match="not renewed in time"):
             await leading
         assert not following.done(), "stopped before anybody else could lead"
         async with asyncio.timeout(PATIENCE):
@@ -154,7 +154,7 @@ async def test_a_leader_that_cannot_reach_the_server_steps_down_in_time(kube: Ku
 
 
 @asynccontextmanager
-async def held(lease: Lease) -> AsyncIterator[Term]:
+async def held(lease: Lease) -> AsyncIterator[LeaseTerm]:
     async with asyncio.timeout(PATIENCE), lease.held() as term:
         yield term
 
@@ -188,7 +188,7 @@ async def test_a_lease_taken_by_force_ends_the_block_at_the_next_renewal(kube: K
     await started.wait()
     patch = Merge({"spec": {"holderIdentity": "somebody"}})
     await kube.client.patch(LEASES, "l", patch, namespace=kube.namespace)
-    with pytest.raises(Lost, match="held by somebody"):
+    with pytest.raises(LeaseLost, match="held by somebody"):
         await leading
 
 
@@ -197,7 +197,7 @@ async def test_a_deleted_lease_is_a_lost_one(kube: Kube) -> None:
     leading = asyncio.create_task(_stay(lease, started), name="leader")
     await started.wait()
     await kube.client.delete(LEASES, "l", Deletion(), namespace=kube.namespace)
-    with pytest.raises(Lost, match="deleted"):
+    with pytest.raises(LeaseLost, match="deleted"):
         await leading
 
 

@@ -20,16 +20,16 @@ from sunk.kube.api.client import Scope
 from sunk.kube.auth import access
 from sunk.kube.cache.collection import Collection
 from sunk.kube.control.controller import Controller, Requeue, Source, itself
-from sunk.kube.control.leadership import Timing
+from sunk.kube.control.term import LeaseTiming
 from sunk.kube.core import CONFIG_MAPS, LEASES
 from sunk.kube.errors import NotFound
 from sunk.kube.resource import Key
 from sunk.operator.commands import NAME
 from sunk.service.part import Build, Part, Setting
-from sunk.service.process import Order, Service
+from sunk.service.process import Service, ServiceSettings
 
 PATIENCE = 30.0
-QUICK = Timing(duration=2, margin=0.6, interval=0.2)
+QUICK = LeaseTiming(duration=2, margin=0.6, interval=0.2)
 
 
 async def eventually(holds: Callable[[], bool]) -> None:
@@ -105,16 +105,16 @@ class Running:
 
 @asynccontextmanager
 async def operator(
-    kube: Kube, name: str, *builds: Build, port: int, farewell: float = 20.0, by: access.Access | None = None
+    kube: Kube, name: str, *builds: Build, port: int, grace: float = 20.0, by: access.Access | None = None
 ) -> AsyncIterator[Running]:
-    order = Order(
+    order = ServiceSettings(
         name=NAME,
         identity=name,
         lease_namespace=kube.namespace,
         host="127.0.0.1",
         port=port,
         timing=QUICK,
-        farewell=farewell,
+        grace=grace,
     )
     told = asyncio.Event()
     made = Service(order, access=by or access.from_kubeconfig(kube.kubeconfig))
@@ -160,7 +160,7 @@ async def test_work_in_hand_is_finished_before_the_lease_is_given_back(kube: Kub
 
 async def test_work_that_does_not_end_is_cancelled(kube: Kube, unused_tcp_port: int) -> None:
     trade = Trade(kube.namespace, pace=3600)
-    async with operator(kube, "one", trade.build, port=unused_tcp_port, farewell=0.2) as one:
+    async with operator(kube, "one", trade.build, port=unused_tcp_port, grace=0.2) as one:
         await eventually(lambda: trade.begun > 0)
         one.told.set()
         await one.task

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sunk.model.names import CORDON_REASON
-from sunk.service.options import Wish, run, serving
+from sunk.service.options import ServiceOptions, run, serving
 
 if TYPE_CHECKING:
     from sunk.service.part import Build
@@ -60,15 +60,17 @@ def _key(text: str) -> str:
     help="The annotation of Nodes in which people and programs say why they cordon one.",
 )
 @serving(workers=8, at_once="How many objects each controller works on at once.", stop_seconds=20.0)
-def operator(*, namespaces: tuple[str, ...], lease_namespace: str, cordon_reason_annotation: str, wish: Wish) -> None:
+def operator(
+    *, namespaces: tuple[str, ...], lease_namespace: str, cordon_reason_annotation: str, service_options: ServiceOptions
+) -> None:
     """Build Slurm clusters out of Pods.
 
     Runs until SIGTERM. Any number of replicas may run: one leads, the others stand by with everything read.
     """
-    access = wish.begin()
-    order = wish.order(name=NAME, namespaces=namespaces, lease_namespace=lease_namespace)
+    access = service_options.begin()
+    service_settings = service_options.settings(name=NAME, namespaces=namespaces, lease_namespace=lease_namespace)
     builds = _builds(cordon_reason=cordon_reason_annotation)
-    sys.exit(run(order, access=access, builds=builds, called="operator"))
+    sys.exit(run(service_settings, access=access, builds=builds, called="operator"))
 
 
 def _builds(*, cordon_reason: str) -> "tuple[Build, ...]":

@@ -3,7 +3,7 @@
     @click.command(context_settings={"show_default": True})
     @click.option("--cluster", required=True)
     @serving(workers=16, at_once="How many Pods are written to at once.", stop_seconds=10.0)
-    def syncer(*, cluster: str, wish: Wish) -> None: ...
+    def syncer(*, cluster: str, service_options: ServiceOptions) -> None: ...
 
 What a process needs beside these it declares itself. Nothing is imported here that `--help` does not need.
 """
@@ -20,7 +20,7 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from sunk.kube.auth.access import Access
     from sunk.service.part import Build
-    from sunk.service.process import Order
+    from sunk.service.process import ServiceSettings
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 LEVELS: Final = ("debug", "info", "warning", "error")
 
 
-class Wish(Struct, frozen=True):
+class ServiceOptions(Struct, frozen=True):
     """What was asked for by the shared options: a field for each."""
 
     identity: str
@@ -53,10 +53,10 @@ class Wish(Struct, frozen=True):
         except AccessError as error:
             raise Refusal(str(error)) from error
 
-    def order(self, *, name: str, namespaces: tuple[str, ...], lease_namespace: str) -> "Order":
-        from sunk.service.process import Order
+    def settings(self, *, name: str, namespaces: tuple[str, ...], lease_namespace: str) -> "ServiceSettings":
+        from sunk.service.process import ServiceSettings
 
-        return Order(
+        return ServiceSettings(
             name=name,
             namespaces=namespaces,
             workers=self.workers,
@@ -65,18 +65,18 @@ class Wish(Struct, frozen=True):
             port=self.port,
             qps=self.qps,
             burst=self.burst,
-            farewell=self.stop_seconds,
+            grace=self.stop_seconds,
         )
 
 
 def serving(*, workers: int, at_once: str, stop_seconds: float) -> Callable[[F], F]:
-    """Give a command the shared options, laid together as its argument `wish`. `at_once` says what the workers do."""
+    """Give a command the shared options, as its argument `service_options`. `at_once` says what the workers do."""
 
     def given(command: F) -> F:
         @wraps(command)
         def gathered(*arguments: Any, **options: Any) -> Any:
-            shared = {name: options.pop(name) for name in Wish.__struct_fields__}
-            return command(*arguments, wish=Wish(**shared), **options)
+            shared = {name: options.pop(name) for name in ServiceOptions.__struct_fields__}
+            return command(*arguments, service_options=ServiceOptions(**shared), **options)
 
         made: Any = gathered
         for option in reversed((*_OPTIONS, *_bounds(workers=workers, at_once=at_once, stop_seconds=stop_seconds))):
@@ -154,14 +154,14 @@ def _bounds(*, workers: int, at_once: str, stop_seconds: float) -> tuple[Callabl
     )
 
 
-def run(order: "Order", *, access: "Access", builds: "Iterable[Build]", called: str) -> int:
+def run(settings: "ServiceSettings", *, access: "Access", builds: "Iterable[Build]", called: str) -> int:
     """Run to the end; returns the exit code. What a person can mend is a Refusal."""
     from sunk.kube.process import loop
     from sunk.model.refusal import Refusal
     from sunk.service.process import until_told
 
     try:
-        loop.run(until_told(order, access=access, builds=builds))
+        loop.run(until_told(settings, access=access, builds=builds))
     except Refusal:
         raise
     except Exception:

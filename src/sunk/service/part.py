@@ -1,9 +1,9 @@
 """What a part is to the process that runs it, and what it is given in turn.
 
 A part is built once. Its collections are followed always, also while another process leads, so that a takeover finds
-everything read. Its controllers are run for as long as we lead, and again each time that we lead anew: cancelled in
-between, wherever they stand. So a part must not remember what only holds for one term; what the stores say is right,
-since they were kept true all the time.
+everything read. Its controllers run for as long as we lead, and again each time we become leader: cancelled in
+between, wherever they stand. So a part must not remember what only holds while it leads; what the stores say is
+right, since they were kept true all the time.
 """
 
 from collections.abc import Callable, Coroutine
@@ -61,7 +61,7 @@ class Work(Protocol):
     async def run(self) -> None:
         """Work until cancelled; to end by itself is a fault."""
 
-    async def drain(self) -> None:
+    async def shut_down(self) -> None:
         """Take on nothing new, and return when nothing is in hand any more."""
 
 

@@ -1,15 +1,15 @@
 """A process of ours: what it follows, what it answers to probes, and how it begins and ends.
 
 Everything is followed from the start, also while another process leads: a standby whose stores are full takes over as
-soon as the lease is free. Only the controllers wait for the lease (`sunk.service.reign`). The lease has a client of
+soon as the lease is free. Only the controllers wait for the lease (`sunk.service.leadership`). The lease has a client of
 its own, since neither the rate limit nor the connections of the work may hold up a renewal.
 
-Ready means that every store is complete and that the API server lets us take part in the contest for the lease. Not
-that we lead: of two copies one never does, and a rollout must not wait for it. Age is not asked either, because a store
+Ready means that every store is complete and that the API server lets us compete for the lease. Not that
+we lead: of two copies one never does, and a rollout must not wait for it. Age is not asked either, because a store
 of something that nobody writes to grows old though all is well.
 
 What was refused: ending the process when the lease is lost, as controller-runtime does. The stores are still true, and
-to read them anew is what an API server that was just out of reach needs least.
+to read them again is what an API server that was just out of reach needs least.
 """
 
 import asyncio
@@ -31,22 +31,22 @@ from sunk.kube.cache.collection import Collection
 from sunk.kube.cache.store import Store
 from sunk.kube.control.controller import Controller
 from sunk.kube.control.events import Recorder
-from sunk.kube.control.leadership import Timing
 from sunk.kube.control.lease import Lease, identity
 from sunk.kube.control.tasks import running
+from sunk.kube.control.term import LeaseTiming
 from sunk.kube.process.health import Health, Watchdog, served
 from sunk.kube.process.metrics import CLOCK, CONTROLLER, EVENTS, LEASE, LIMIT, QUEUE, STORE, WATCH, Metrics
 from sunk.kube.resource import Key
 from sunk.model.refusal import Refusal
+from sunk.service.leadership import Leadership
 from sunk.service.part import Build, Part, Setting
-from sunk.service.reign import Reign
 
 log = logging.getLogger(__name__)
 
 _REFUSED: Final = (401, 403)
 
 
-class Order(Struct, frozen=True):
+class ServiceSettings(Struct, frozen=True):
     """What the process is told. Times are in seconds, rates in requests a second."""
 
     name: str
@@ -60,13 +60,13 @@ class Order(Struct, frozen=True):
     port: int = 8080
     qps: float = 1000.0
     burst: int = 2000
-    farewell: float = 20.0
+    grace: float = 20.0
     """How long work in hand may take to come to its end."""
-    timing: Timing = Timing()
+    timing: LeaseTiming = LeaseTiming()
 
 
-class Contest:
-    """Whether the API server lets us take part in the contest: what it said when last asked for the lease."""
+class LeaseAccess:
+    """Whether the API server lets us compete for the lease: what it said when last asked for it."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
@@ -85,19 +85,19 @@ class Contest:
 class Service:
     """Everything that lives as long as the process."""
 
-    def __init__(self, order: Order, *, access: Access) -> None:
-        self._order = order
+    def __init__(self, settings: ServiceSettings, *, access: Access) -> None:
+        self._settings = settings
         self._metrics = Metrics()
         self._health = Health()
-        self._limit = Bucket(order.qps, burst=order.burst)
-        contest = Contest(self._metrics)
-        self._health.ready_while("lease", contest.trouble)
-        self._own = Client(access, observe=contest.observe)
+        self._limit = Bucket(settings.qps, burst=settings.burst)
+        lease_access = LeaseAccess(self._metrics)
+        self._health.ready_while("lease", lease_access.trouble)
+        self._own = Client(access, observe=lease_access.observe)
         self._client = Client(access, limit=self._limit, retry=Retry(), observe=self._metrics.observe)
-        name = order.identity or identity()
-        self._recorder = Recorder(self._client, reporter=order.name, instance=name)
-        key = Key(order.lease_namespace or access.namespace, order.name)
-        self._reign = Reign(Lease(self._own, key, name=name, timing=order.timing), farewell=order.farewell)
+        name = settings.identity or identity()
+        self._recorder = Recorder(self._client, reporter=settings.name, instance=name)
+        key = Key(settings.lease_namespace or access.namespace, settings.name)
+        self._leadership = Leadership(Lease(self._own, key, name=name, timing=settings.timing), grace=settings.grace)
 
     async def serve(self, builds: Iterable[Build], *, told: asyncio.Event) -> None:
         """Run until told to stop, and come to a clean end then. Raises whatever breaks it before."""
@@ -108,14 +108,14 @@ class Service:
             parts = [build(setting) for build in builds]
             follows = self._prepare(parts)
             await stack.enter_async_context(self._answering())
-            log.info("following %s; leading when %s is ours", ", ".join(follows), self._reign.lease.key)
+            log.info("following %s; leading when %s is ours", ", ".join(follows), self._leadership.lease.key)
             duties = {f"follow {name}": each.run() for name, each in follows.items()}
             duties |= {name: duty() for part in parts for name, duty in part.duties.items()}
-            async with running(duties | {"reign": self._reign.run()}):
+            async with running(duties | {"leadership": self._leadership.run()}):
                 await told.wait()
                 log.info("told to stop")
                 self._health.stop()
-                await self._reign.end()
+                await self._leadership.shut_down()
 
     @asynccontextmanager
     async def _answering(self) -> AsyncIterator[None]:
@@ -123,7 +123,7 @@ class Service:
         async with AsyncExitStack() as stack:
             try:
                 await stack.enter_async_context(
-                    served(self._health, self._metrics, host=self._order.host, port=self._order.port)
+                    served(self._health, self._metrics, host=self._settings.host, port=self._settings.port)
                 )
             except OSError as taken:
                 raise Refusal(f"probes cannot be answered: {taken.strerror}. Choose another --port.") from taken
@@ -133,20 +133,20 @@ class Service:
         return Setting(
             client=self._client,
             recorder=self._recorder,
-            may_write=self._reign.holds,
-            namespaces=self._order.namespaces,
-            workers=self._order.workers,
+            may_write=self._leadership.holds,
+            namespaces=self._settings.namespaces,
+            workers=self._settings.workers,
         )
 
     def _prepare(self, parts: Sequence[Part]) -> dict[str, Collection[Any]]:
         """Tell everybody of the parts; returns what has to be followed, by name."""
         controllers = [controller for part in parts for controller in part.controllers]
-        self._reign.rule([*controllers, *(work for part in parts for work in part.work)])
+        self._leadership.assign([*controllers, *(work for part in parts for work in part.work)])
         metrics = self._metrics
-        metrics.add(LIMIT, self._order.name, self._limit.statistics)
-        metrics.add(CLOCK, self._order.name, lambda: self._client.clock)
-        metrics.add(EVENTS, self._order.name, self._recorder.statistics)
-        metrics.add(LEASE, self._order.name, self._reign.lease.statistics)
+        metrics.add(LIMIT, self._settings.name, self._limit.statistics)
+        metrics.add(CLOCK, self._settings.name, lambda: self._client.clock)
+        metrics.add(EVENTS, self._settings.name, self._recorder.statistics)
+        metrics.add(LEASE, self._settings.name, self._leadership.lease.statistics)
         for controller in controllers:
             self._count(controller)
         for collector in (one for part in parts for one in part.collectors):
@@ -186,9 +186,9 @@ def _incomplete(store: Store[Any]) -> str:
     return "" if store.synced else "not read yet"
 
 
-async def until_told(order: Order, *, access: Access, builds: Iterable[Build]) -> None:
+async def until_told(settings: ServiceSettings, *, access: Access, builds: Iterable[Build]) -> None:
     """Run until SIGTERM or SIGINT."""
     told, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, told.set)
-    await Service(order, access=access).serve(builds, told=told)
+    await Service(settings, access=access).serve(builds, told=told)

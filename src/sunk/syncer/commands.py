@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
-from sunk.service.options import Wish, run, serving
+from sunk.service.options import ServiceOptions, run, serving
 
 if TYPE_CHECKING:
     from sunk.kube.auth.access import Access
-    from sunk.service.process import Order
+    from sunk.service.process import ServiceSettings
     from sunk.syncer.process import Choice
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -74,7 +74,7 @@ def _seconds(name: str, default: float, text: str) -> Callable[[F], F]:
 )
 @serving(workers=16, at_once="How many Pods are written to at once.", stop_seconds=10.0)
 @_manner
-def syncer(*, cluster: str, namespace: str, wish: Wish, **manner: Any) -> None:
+def syncer(*, cluster: str, namespace: str, service_options: ServiceOptions, **manner: Any) -> None:
     """Keep Slurm's nodes and their Pods in step, both ways.
 
     Runs where libslurm is: in the image sunk, beside a sackd of the cluster, until SIGTERM. Any number of replicas may
@@ -83,23 +83,25 @@ def syncer(*, cluster: str, namespace: str, wish: Wish, **manner: Any) -> None:
     from sunk.syncer.context import Manner
     from sunk.syncer.process import Choice
 
-    found = wish.begin()
+    found = service_options.begin()
     choice = Choice(cluster=cluster, namespace=namespace or found.namespace, manner=Manner(**manner))
-    order = wish.order(name=choice.name, namespaces=(choice.namespace,), lease_namespace=choice.namespace)
-    _run(choice, order, access=found)
+    service_settings = service_options.settings(
+        name=choice.name, namespaces=(choice.namespace,), lease_namespace=choice.namespace
+    )
+    _run(choice, service_settings, access=found)
 
 
-def _run(choice: "Choice", order: "Order", *, access: "Access") -> None:
+def _run(choice: "Choice", service_settings: "ServiceSettings", *, access: "Access") -> None:
     from sunk.kube.process import loop
     from sunk.slurm.libslurm.wire import Wire
     from sunk.syncer.config.startup import until_usable
     from sunk.syncer.metrics import Counted
     from sunk.syncer.process import syncer as build
 
-    if not loop.run(until_usable(host=order.host, port=order.port)):
+    if not loop.run(until_usable(host=service_settings.host, port=service_settings.port)):
         return
     library = Counted(Wire())
-    _leave(run(order, access=access, builds=(build(choice, library=library),), called="syncer"))
+    _leave(run(service_settings, access=access, builds=(build(choice, library=library),), called="syncer"))
 
 
 def _leave(code: int) -> NoReturn:

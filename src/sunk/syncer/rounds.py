@@ -65,6 +65,6 @@ class Rounds:
         except (KubeError, SlurmError, Stale) as trouble:
             log.warning("%s: %s; looked at again in %g s", self.name, trouble, self._period)
 
-    async def drain(self) -> None:
+    async def shut_down(self) -> None:
         self._closed = True
         await self._idle.wait()

@@ -316,7 +316,7 @@ async def test_draining_lets_work_in_hand_finish_and_begins_nothing_new(world: W
         world.change("a")
         world.change("b")
         await asyncio.sleep(1)
-        await controller.drain()
+        await controller.shut_down()
         assert finished == [A]
         await asyncio.sleep(100)
     assert world.looks == [A]

@@ -4,7 +4,7 @@ import click
 import pytest
 
 from sunk.operator.commands import operator
-from sunk.service.options import Wish, serving
+from sunk.service.options import ServiceOptions, serving
 from sunk.syncer.commands import syncer
 
 OPTION = "--cordon-reason-annotation"
@@ -26,21 +26,27 @@ def test_every_process_takes_the_shared_options_with_bounds_of_its_own(
     command: click.Command, workers: int, stop_seconds: float
 ) -> None:
     said = command.make_context("x", ["--cluster", "c"] if command is syncer else []).params
-    assert set(Wish.__struct_fields__) <= said.keys()
+    assert set(ServiceOptions.__struct_fields__) <= said.keys()
     assert (said["workers"], said["stop_seconds"]) == (workers, stop_seconds)
 
 
-def test_the_shared_options_come_to_a_command_as_one_wish() -> None:
-    heard: list[tuple[str, Wish]] = []
+def test_the_shared_options_come_to_a_command_as_one_argument() -> None:
+    heard: list[tuple[str, ServiceOptions]] = []
 
     @click.command()
     @click.option("--own")
     @serving(workers=3, at_once="…", stop_seconds=1.0)
-    def command(*, own: str, wish: Wish) -> None:
-        heard.append((own, wish))
+    def command(*, own: str, service_options: ServiceOptions) -> None:
+        heard.append((own, service_options))
 
     command.main(["--own", "x", "--identity", "one", "--port", "0", "--workers", "5"], standalone_mode=False)
-    [(own, wish)] = heard
-    assert (own, wish.identity, wish.port, wish.workers, wish.stop_seconds) == ("x", "one", 0, 5, 1.0)
-    order = wish.order(name="it", namespaces=("a",), lease_namespace="b")
-    assert (order.name, order.namespaces, order.lease_namespace, order.farewell) == ("it", ("a",), "b", 1.0)
+    [(own, service_options)] = heard
+    assert (
+        own,
+        service_options.identity,
+        service_options.port,
+        service_options.workers,
+        service_options.stop_seconds,
+    ) == ("x", "one", 0, 5, 1.0)
+    settings = service_options.settings(name="it", namespaces=("a",), lease_namespace="b")
+    assert (settings.name, settings.namespaces, settings.lease_namespace, settings.grace) == ("it", ("a",), "b", 1.0)

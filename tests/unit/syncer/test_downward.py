@@ -254,7 +254,7 @@ async def test_who_is_told_to_end_while_slurm_is_away_need_not_wait_for_it() -> 
         await asyncio.sleep(1)
         assert not stage.worker.busy
         async with asyncio.timeout(1):
-            await stage.worker.drain()
+            await stage.worker.shut_down()
 
 
 async def test_who_does_not_lead_tells_nothing() -> None:
@@ -285,7 +285,7 @@ async def test_who_is_told_to_end_finishes_what_he_has_in_hand() -> None:
         stage.put(pod("n1", cordon="disk"))
         await asyncio.sleep(0.01)
         assert stage.worker.busy
-        await stage.worker.drain()
+        await stage.worker.shut_down()
         assert stage.slurm.is_drained("n1")
         assert not stage.worker.busy
         stage.put(pod("n1"))

@@ -5,7 +5,7 @@
     controller = Controller("nodes", reconcile, sources=(Source(nodes.store, itself), Source(pods.store, node_of)))
     async with running({"follow nodes": nodes.run(), "follow pods": pods.run(), "reconcile nodes": controller.run()}):
         await stop.wait()
-        await controller.drain()
+        await controller.shut_down()
 
 The problem. Events come twice, late, or for things that have changed again since. A program that acts on their content
 must get every one of them right; one that only ever compares "is" with "should be" may lose its memory at any moment.
@@ -19,7 +19,7 @@ What goes wrong is tried again, later and later; `Terminal` says that only a cha
 cancelled. Before each one, all stores must be certain: while the answer to a write of ours is missing in one of them,
 nothing is decided on it.
 
-Cancelling `run` ends all work at once, as the loss of a lease wants it; `drain` first lets work in hand come to its
+Cancelling `run` ends all work at once, as the loss of a lease wants it; `shut_down` first lets work in hand come to its
 end. What was refused: a finer rule for doubts (only the keys concerned wait). A write without an answer is rare and
 soon settled, and which keys are concerned by an object that may or may not exist is a guess.
 """
@@ -50,7 +50,7 @@ _WALK: Final = 500
 
 
 class Requeue(Struct, frozen=True):
-    """Look again in a while, in seconds. An event in between comes first, and this wish is then forgotten."""
+    """Reconcile again in a while, in seconds. An event in between comes first, and this request is then forgotten."""
 
     after: float
 
@@ -60,7 +60,7 @@ class Terminal(Exception):  # noqa: N818 - named as what it is
 
 
 class Source(Struct, Generic[R, K], frozen=True):
-    """Where differences come from, and which keys want a look because of a record there.
+    """Where differences come from, and which keys to enqueue because of a record there.
 
     None is fine: a store that is only read belongs here too, so that it is complete and certain for every reconcile.
     """
@@ -87,7 +87,7 @@ def owner(kind: str) -> Callable[[Record], Iterator[Key]]:
 class Effort(Struct, frozen=True):
     """How much a controller does at once, and how long one reconcile may take.
 
-    Every `resync` seconds all keys get a look though nothing has changed; zero means never.
+    Every `resync` seconds all keys are enqueued though nothing has changed; zero means never.
     """
 
     workers: int = 8
@@ -139,10 +139,10 @@ class Controller(Generic[K]):
                 await source.store.complete()
             async with asyncio.TaskGroup() as group:
                 duties = {f"{self.name}: worker {number + 1}": self._work() for number in range(self._effort.workers)}
-                for name, duty in (duties | {f"{self.name}: resync": self._walk_for_ever(known)}).items():
+                for name, duty in (duties | {f"{self.name}: resync": self._resync_for_ever(known)}).items():
                     group.create_task(forever(duty, name=name), name=name)
 
-    async def drain(self) -> None:
+    async def shut_down(self) -> None:
         """Begin nothing new, and wait for what is in hand. Bound this by a timeout; then cancel `run`."""
         self._queue.close()
         await self._queue.idle()
@@ -152,8 +152,8 @@ class Controller(Generic[K]):
         """Whether a key is in work."""
         return bool(self._queue.statistics().working)
 
-    def look(self, key: K) -> None:
-        """Want a look at a key for a reason that no store knows."""
+    def enqueue(self, key: K) -> None:
+        """Reconcile a key for a reason that no store knows."""
         self._queue.add(key)
 
     def statistics(self) -> ControllerStatistics:
@@ -181,7 +181,7 @@ class Controller(Generic[K]):
         return listen_to_itself if source.keys is itself else listen
 
     def _keys(self, source: Source[R, K], record: R) -> Iterable[K]:
-        """Which keys want a look because of a record. One that nobody can make sense of wants none, and ends nothing."""
+        """Which keys to enqueue because of a record. One that nobody can make sense of enqueues none, and ends nothing."""
         where = f"{self.name}: {source.store.name}"
         try:
             found = tuple(source.keys(record))
@@ -193,8 +193,8 @@ class Controller(Generic[K]):
             faults.over(where)
         return found
 
-    async def _walk_for_ever(self, known: Iterable[tuple[Source[Any, K], Sequence[Any]]]) -> None:
-        """Look at what the stores held before we listened, and at all they hold at every resync."""
+    async def _resync_for_ever(self, known: Iterable[tuple[Source[Any, K], Sequence[Any]]]) -> None:
+        """Enqueue what the stores held before we listened, and all they hold at every resync."""
         while True:
             for source, records in known:
                 for start in range(0, len(records), _WALK):
@@ -217,13 +217,13 @@ class Controller(Generic[K]):
             if paused:
                 end = clock() + _SLICE
             try:
-                await self._look_at(key, allowance)
+                await self._process(key, allowance)
             finally:
                 self._queue.done(key)
 
-    async def _look_at(self, key: K, allowance: Allowance) -> None:
+    async def _process(self, key: K, allowance: Allowance) -> None:
         try:
-            requeue = await allowance.within(self._effort.patience, self._look(key))
+            requeue = await allowance.within(self._effort.patience, self._reconcile_certain(key))
         except Expired:
             self._late += 1
             self._failed(key, _Late(f"not done after {self._effort.patience:.0f} s, and cancelled"))
@@ -235,13 +235,13 @@ class Controller(Generic[K]):
             if requeue is not None:
                 self._queue.add_after(key, delay=requeue.after)
 
-    def _look(self, key: K) -> Awaitable[Requeue | None]:
+    def _reconcile_certain(self, key: K) -> Awaitable[Requeue | None]:
         for source in self._sources:
             if source.store.doubtful:
-                return self._on_certain_ground(key)
+                return self._wait_and_reconcile(key)
         return self._reconcile(key)
 
-    async def _on_certain_ground(self, key: K) -> Requeue | None:
+    async def _wait_and_reconcile(self, key: K) -> Requeue | None:
         for source in self._sources:
             await source.store.certain()
         return await self._reconcile(key)

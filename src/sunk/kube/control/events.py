@@ -69,7 +69,7 @@ class Restraint(Struct, frozen=True):
     object_rate: float = 0.1
     object_burst: int = 25
     tries: int = 5
-    farewell: float = 3.0
+    grace: float = 3.0
 
 
 USUAL: Final = Restraint()
@@ -136,7 +136,7 @@ class Recorder:
         self._task.cancel()
         await asyncio.wait((self._task,))
         try:
-            async with asyncio.timeout(self._restraint.farewell):
+            async with asyncio.timeout(self._restraint.grace):
                 for matter in list(self._unwritten):
                     await self._write(matter)
         except TimeoutError:

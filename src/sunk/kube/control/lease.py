@@ -8,7 +8,7 @@ The problem. Two processes that both believe to lead undo each other's work. No 
 process from waking up and finishing the line it was in; what can be had is that it finds out before the next one, and
 that what it had already sent does no harm. The latter is the business of preconditions on every destroying write.
 
-The design. The block in `held` runs under a deadline that every renewal moves on (`sunk.kube.control.leadership`). Where renewals
+The design. The block in `held` runs under a deadline that every renewal moves on (`sunk.kube.control.term`). Where renewals
 stop coming, for whatever reason (no network, no server, a bug in here), nothing has to happen for the block to end.
 The record is only ever written with the resourceVersion it was decided on: of two who try, one gets Conflict. A write
 whose answer was lost is followed by a read before the next. A clean end gives the lease back, so that a successor
@@ -19,7 +19,7 @@ renewal.
 
 What was refused: comparing `renewTime` with our own wall clock (two machines have two of them); a callback
 "you are leader now" (it has to be paired with one for the end, by hand and without a mistake); ending the process on
-loss (that is for the caller to decide: `Lost` says it).
+loss (that is for the caller to decide: `LeaseLost` says it).
 """
 
 import asyncio
@@ -38,14 +38,14 @@ from msgspec import Struct
 from sunk.kube import core
 from sunk.kube.api.client import Client
 from sunk.kube.api.patch import Merge
-from sunk.kube.control.leadership import Lost, Sight, Term, Timing
+from sunk.kube.control.term import LeaseLost, LeaseTerm, LeaseTiming, ObservedLease
 from sunk.kube.core import LEASES
 from sunk.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from sunk.kube.resource import Key
 
 log = logging.getLogger(__name__)
 
-USUAL: Final = Timing()
+USUAL: Final = LeaseTiming()
 
 
 def identity() -> str:
@@ -68,20 +68,20 @@ class LeaseStatistics(Struct, frozen=True):
 class Lease:
     """A place in the contest for one Lease object."""
 
-    def __init__(self, client: Client, key: Key, *, name: str = "", timing: Timing = USUAL) -> None:
+    def __init__(self, client: Client, key: Key, *, name: str = "", timing: LeaseTiming = USUAL) -> None:
         self.key: Final = key
         self.name: Final = name or identity()
         self._client = client
         self._timing = timing
-        self._sight = Sight()
+        self._observed = ObservedLease()
         self._held: core.Lease | None = None
-        self._term: Term | None = None
+        self._term: LeaseTerm | None = None
         self._since = 0.0
         self._terms = self._losses = self._renewals = self._failures = 0
 
     @asynccontextmanager
-    async def held(self) -> AsyncIterator[Term]:
-        """Wait until we lead, and lead for the length of the block. Raises Lost if the block had to be ended."""
+    async def held(self) -> AsyncIterator[LeaseTerm]:
+        """Wait until we lead, and lead for the length of the block. Raises LeaseLost if the block had to be ended."""
         term = await self._campaign()
         log.info("lease %s: leading as %s", self.key, self.name)
         self._term, self._since, self._terms = term, _now(), self._terms + 1
@@ -90,7 +90,7 @@ class Lease:
         try:
             async with term.bounded():
                 yield term
-        except Lost as lost:
+        except LeaseLost as lost:
             self._losses += 1
             log.warning("lease %s: lost: %s", self.key, lost)
             raise
@@ -100,10 +100,10 @@ class Lease:
             await self._finish(renewing)
             await self._release(term)
 
-    async def lead(self, work: Callable[[Term], Awaitable[None]]) -> None:
+    async def lead(self, work: Callable[[LeaseTerm], Awaitable[None]]) -> None:
         """Do the work whenever we lead, again after each loss, until it comes to its own end."""
         while True:
-            with suppress(Lost):
+            with suppress(LeaseLost):
                 async with self.held() as term:
                     await work(term)
                 return
@@ -122,7 +122,7 @@ class Lease:
 
     # Getting it
 
-    async def _campaign(self) -> Term:
+    async def _campaign(self) -> LeaseTerm:
         while True:
             wait = self._timing.interval
             try:
@@ -130,7 +130,7 @@ class Lease:
                     found = await self._read()
                     wait = self._wait_for(found)
                     if wait <= 0:
-                        term = Term(self._timing, sent=_now())
+                        term = LeaseTerm(self._timing, sent=_now())
                         await self._take(found)
                         if term.holds():
                             return term
@@ -152,7 +152,7 @@ class Lease:
     def _wait_for(self, found: core.Lease | None) -> float:
         if found is None or found.spec.holder_identity in {"", self.name}:
             return 0.0
-        return self._sight.expires_in(found.metadata.resource_version, duration=found.spec.lease_duration_seconds)
+        return self._observed.expires_in(found.metadata.resource_version, duration=found.spec.lease_duration_seconds)
 
     async def _take(self, found: core.Lease | None) -> None:
         spec = self._spec() | {"acquireTime": _stamp()}
@@ -164,7 +164,7 @@ class Lease:
 
     # Keeping it
 
-    async def _keep(self, term: Term, stop: asyncio.Event) -> None:
+    async def _keep(self, term: LeaseTerm, stop: asyncio.Event) -> None:
         while term.holds():
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._timing.interval * random.uniform(0.8, 1.0)):  # noqa: S311 - no secret
@@ -176,7 +176,7 @@ class Lease:
             except (KubeError, TimeoutError) as trouble:
                 self._failed(f"could not be renewed, {max(term.deadline - _now(), 0):.1f} s left", trouble)
 
-    async def _renew(self, term: Term) -> None:
+    async def _renew(self, term: LeaseTerm) -> None:
         if self._held is None:  # the last answer was lost: see what became of it
             self._held = await self._read()
         held = self._held
@@ -201,7 +201,7 @@ class Lease:
         if not renewing.cancelled() and (bug := renewing.exception()):
             log.error("lease %s: renewals ended by a bug", self.key, exc_info=bug)
 
-    async def _release(self, term: Term) -> None:
+    async def _release(self, term: LeaseTerm) -> None:
         """Give it back, if it is still ours; otherwise it runs out by itself, or somebody has it already."""
         held, self._held = self._held, None
         if held is None or not term.holds():

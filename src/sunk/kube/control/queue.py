@@ -1,20 +1,20 @@
-"""Which keys want a look, and when: each at most once, and by one worker at a time.
+"""Which keys to reconcile, and when: each at most once, and by one worker at a time.
 
 The problem. A thousand events about one object are one reason to look at it. Two workers on one object get into each
 other's way. What fails should be tried again, less and less often. And ten thousand objects of a first list must not
 stand in front of the one that has just changed.
 
-The design. A key is a wish "look at this", and wishes for the same key melt into one: the higher priority and the
-earliest time win. This includes the wish to look at once, which swallows a later one: whoever looks then says anew
-when to look again. A key in work that is wished for again is handed out once more when that work is done. Fresh keys
-go before the others, except for one turn in `FAIRNESS`, so that nothing waits for ever.
+The design. A request is only a key, and requests for the same key melt into one: the higher priority and the earliest
+time win. This includes a request to reconcile at once, which swallows a later one: whoever reconciles then says when
+to come back. A key in work that is enqueued again is handed out once more when that work is done. Fresh keys go
+before the others, except for one turn in `FAIRNESS`, so that nothing waits for ever.
 
 One sleeping worker is called at a time, the last that fell asleep. Who takes a key has the next called when the loop
 runs again, if there is more by then. So a burst that a single worker gets through without a pause wakes nobody else,
 and what runs is what ran a moment ago and lies in the processor's caches.
 
 Waiting keys lie in ordered dicts, delayed ones in a heap with one timer of the loop for its first entry. An entry that
-was overtaken stays in the heap until it comes up; when such entries are the majority, the heap is built anew.
+was overtaken stays in the heap until it comes up; when such entries are the majority, the heap is rebuilt.
 
 What was refused: a task or a timer per delayed key (thousands of them, all to be cancelled and awaited), and back-off
 that an event must wait for: a change may be exactly what was missing.
@@ -38,7 +38,7 @@ _SMALL_HEAP: Final = 64
 
 
 class Priority(enum.IntEnum):
-    """FRESH is news; LATER is a look for safety's sake, at what was there before we came or has not changed."""
+    """FRESH is news; LATER is a resync of what was there before we came or has not changed."""
 
     LATER = 0
     FRESH = 1
@@ -96,10 +96,10 @@ class Queue(Generic[K]):
         self._adds = self._retries = self._taken = self._finished = self._serial = 0
         self._waited = self._worked = 0.0
 
-    # Wishes
+    # Requests
 
     def add(self, key: K, *, priority: Priority = Priority.FRESH) -> None:
-        """Want a look at once, whatever delay the key was given before."""
+        """Enqueue a key now, whatever delay it was given before."""
         if self._closed:
             return
         self._adds += 1
@@ -113,7 +113,7 @@ class Queue(Generic[K]):
             self._make_ready(key, priority, since=now)
 
     def add_after(self, key: K, *, delay: float) -> None:
-        """Want a look in a while; an earlier wish stands."""
+        """Enqueue a key in a while; an earlier request stands."""
         if delay <= 0:
             self.add(key)
             return
@@ -129,7 +129,7 @@ class Queue(Generic[K]):
         self._set_timer()
 
     def retry(self, key: K, *, at_least: float = 0.0) -> float:
-        """Look again after a failure; returns in how many seconds."""
+        """Enqueue a key again after a failure; returns in how many seconds."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         self._retries += 1
@@ -176,7 +176,7 @@ class Queue(Generic[K]):
                 _finish(self._idle.popleft())
 
     def close(self) -> None:
-        """Take no more wishes and give out no more work. What is in work goes on."""
+        """Take no more requests and give out no more work. What is in work goes on."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()

@@ -45,11 +45,11 @@ def nodes(setting: Setting) -> Part:
     def gone(_: Key, before: NodeSet | None, after: NodeSet | None) -> None:
         if before is not None and (after is None or after.metadata.uid != before.metadata.uid):
             for node in keeper.marked(before):
-                controller.look(node.key)
+                controller.enqueue(node.key)
 
     for one in shared.sets.collections:
         one.store.subscribe(gone)
-    drains.subscribe(lambda node: controller.look(Key("", node)))
+    drains.subscribe(lambda node: controller.enqueue(Key("", node)))
     return Part("nodes", follows=(shared.nodes, shared.pods, *ours), controllers=(controller,))
 
 

@@ -79,7 +79,7 @@ def nodesets(setting: Setting, *, cordon_reason: str = names.CORDON_REASON) -> P
     sources += [Source(pods.store, of_set), Source(nodes.store, _nobody)]
     effort = Effort(workers=setting.workers, patience=300.0)
     controller: Controller[Key] = Controller("nodesets", keeper.reconcile, sources=sources, effort=effort)
-    Attention(sets, look=controller.look).listen(nodes=nodes.store, pods=pods.store)
+    Attention(sets, look=controller.enqueue).listen(nodes=nodes.store, pods=pods.store)
     follows: tuple[Collection[Any], ...] = (nodes, pods, *sets.collections, *slices.collections, *read)
     return Part("nodesets", follows=follows, controllers=(controller,))
 

@@ -47,7 +47,7 @@ def pods(setting: Setting, *, cordon_reason: str = names.CORDON_REASON) -> Part:
     def listen(_: Key, before: Node | None, after: Node | None) -> None:
         if after is not None and (before is None or _concerns(before, after)):
             for key in keeper.on_it(after):
-                controller.look(key)
+                controller.enqueue(key)
 
     shared.nodes.store.subscribe(listen)
     follows: tuple[Collection[Any], ...] = (shared.nodes, shared.pods, *ours)

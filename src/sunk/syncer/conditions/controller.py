@@ -43,7 +43,7 @@ class Upward:
         """Want the Pod of a node looked at."""
         key = Key(self._ground.namespace, name)
         if key in self._ground.pods.store:
-            self.controller.look(key)
+            self.controller.enqueue(key)
 
     def stuck(self, found: dict[str, str]) -> None:
         """Hear which nodes will not become idle by themselves, all of them, and why."""
@@ -70,7 +70,7 @@ class Upward:
         if believed != self._believed:
             self._believed = believed
             for key in [pod.key for pod in self._ground.pods.store.all()]:
-                self.controller.look(key)
+                self.controller.enqueue(key)
 
     # What the Pod is told
 

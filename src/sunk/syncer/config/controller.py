@@ -156,7 +156,7 @@ class Configuration:
                     await self._look()
                 await self._rest()
 
-    async def drain(self) -> None:
+    async def shut_down(self) -> None:
         await self._at_work.acquire()  # and keep it: nothing new is taken on
 
     def _hear(self, state: State) -> None:

@@ -127,9 +127,9 @@ class Downward:
                     named = f"{self.name}: {task}"
                     group.create_task(forever(duty, name=named), name=named)
 
-    async def drain(self) -> None:
+    async def shut_down(self) -> None:
         self._queue.close()
-        await asyncio.gather(self._queue.idle(), self._marking.drain())
+        await asyncio.gather(self._queue.idle(), self._marking.shut_down())
 
     def _hear(self, name: str, before: Node | None, after: Node | None) -> None:
         """Rows change all the time, by load and jobs: only what is decided upon is a reason to look."""

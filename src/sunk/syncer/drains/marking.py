@@ -51,7 +51,7 @@ class Marking:
                     self._queue.done(name)
             await asyncio.sleep(PAUSE)
 
-    async def drain(self) -> None:
+    async def shut_down(self) -> None:
         self._queue.close()
         await self._queue.idle()
 

@@ -86,7 +86,7 @@ class Clearing:
     def _look(self, name: str) -> None:
         pod = self._ground.pod(name)
         if pod is not None and _marked(pod):
-            self.controller.look(pod.key)
+            self.controller.enqueue(pod.key)
 
     def _read(self, state: State) -> None:
         """When Slurm is lost, or no longer believed, all clearances are taken back."""
@@ -95,7 +95,7 @@ class Clearing:
             self._believed = believed
             for pod in self._ground.pods.store.all():
                 for key in _marked(pod):
-                    self.controller.look(key)
+                    self.controller.enqueue(key)
 
     async def _reconcile(self, key: Key) -> Requeue | None:
         pod = self._ground.pods.store.get(key)

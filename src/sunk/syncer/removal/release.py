@@ -100,11 +100,11 @@ class Release:
 
     def _look(self, name: str) -> None:
         for key in self._slice_of(name):
-            self.controller.look(key)
+            self.controller.enqueue(key)
 
     def _look_at_all(self) -> None:
         for key in {member.slice for member in self._members.leaving()}:
-            self.controller.look(key)
+            self.controller.enqueue(key)
 
     async def _reconcile(self, key: Key) -> Requeue | None:
         one = self._ground.slices.store.get(key)

@@ -92,7 +92,7 @@ class Reshape:
     def _look(self, name: str) -> None:
         pod = self._ground.pod(name)
         if pod is not None and _shaped(pod):
-            self.controller.look(pod.key)
+            self.controller.enqueue(pod.key)
 
     async def _reconcile(self, key: Key) -> Requeue | None:
         pod = self._ground.pods.store.get(key)

@@ -50,7 +50,7 @@ class Reporter:
                 await self._expected()
             await asyncio.sleep(_PERIOD)
 
-    async def drain(self) -> None:
+    async def shut_down(self) -> None:
         await self._at_work.acquire()  # and keep it: nothing new is taken on
 
     async def _expected(self) -> None:

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from msgspec import Struct
 
 
-class Timing(Struct, frozen=True):
+class LeaseTiming(Struct, frozen=True):
     """In seconds. `margin` is what work has to come to its end in, and what requests in flight have to arrive in."""
 
     duration: float = 15.0
@@ -37,14 +37,14 @@ class Timing(Struct, frozen=True):
         return max(self.interval, self.reach / 3)
 
 
-class Lost(Exception):  # noqa: N818 - named as what happened, like sunk.kube.errors
+class LeaseLost(Exception):  # noqa: N818 - named as what happened, like sunk.kube.errors
     """The block had to be ended: the lease could not be renewed in time, or somebody else has it."""
 
 
-class Term:
+class LeaseTerm:
     """One spell of leading. Whoever is about to destroy something asks `holds` right before."""
 
-    def __init__(self, timing: Timing, *, sent: float) -> None:
+    def __init__(self, timing: LeaseTiming, *, sent: float) -> None:
         self._timing = timing
         self._limit: asyncio.Timeout | None = None
         self._lost = ""
@@ -73,7 +73,7 @@ class Term:
 
     @asynccontextmanager
     async def bounded(self) -> AsyncIterator[None]:
-        """Run a block that is cancelled at the deadline, wherever it has been moved by then; raises Lost if it was."""
+        """Run a block that is cancelled at the deadline, wherever it has been moved by then; raises LeaseLost if it was."""
         limit = asyncio.timeout_at(self.deadline)
         try:
             async with limit:
@@ -82,7 +82,7 @@ class Term:
         except TimeoutError:
             if not limit.expired():
                 raise  # the block's own
-            raise Lost(self._lost or "not renewed in time") from None
+            raise LeaseLost(self._lost or "not renewed in time") from None
         finally:
             self._limit = None
 
@@ -91,7 +91,7 @@ class Term:
             self._limit.reschedule(self.deadline)
 
 
-class Sight:
+class ObservedLease:
     """What a rival has seen of the record, and since when it has looked like this."""
 
     def __init__(self) -> None:
