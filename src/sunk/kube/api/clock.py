@@ -5,12 +5,12 @@ Two processes that agree on a moment by objects need one clock. The server has o
 wrong or change without any harm. A few samples bring it to well below a second.
 """
 
-import asyncio
 import time
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Final
 
+from sunk.model import loopclock
 from sunk.model.clocks import Offset
 
 PAUSE: Final = 5.0
@@ -46,4 +46,4 @@ class ServerClock:
     def ahead(self) -> float | None:
         """By how many seconds the server's clock is ahead of this machine's; None before the first answer."""
         distance = self.distance
-        return None if distance is None else asyncio.get_running_loop().time() + distance - time.time()
+        return None if distance is None else loopclock.now() + distance - time.time()

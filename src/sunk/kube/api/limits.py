@@ -10,6 +10,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from sunk.model import loopclock
+
 _ROUNDING: Final = 1e-6
 
 
@@ -61,18 +63,14 @@ class Bucket:
 
     def full(self) -> bool:
         """Tell whether nothing was taken for so long that a new bucket would be the same."""
-        return self._full_at <= _now()
+        return self._full_at <= loopclock.now()
 
     def statistics(self) -> LimitStatistics:
         return LimitStatistics(taken=self._taken, waiting=self._waiting, waited=self._waited)
 
     def _delay(self) -> float:
-        return self._full_at + self._price - _now() - self._depth
+        return self._full_at + self._price - loopclock.now() - self._depth
 
     def _charge(self) -> None:
-        self._full_at = max(self._full_at, _now()) + self._price
+        self._full_at = max(self._full_at, loopclock.now()) + self._price
         self._taken += 1
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

@@ -5,7 +5,6 @@ for connections made from then on, and those that are open live on. A file that 
 changes nothing: the last good CA stays.
 """
 
-import asyncio
 import logging
 import ssl
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from sunk.kube.auth.credentials import TOKEN_LIFE, AccessError, Proof, TokenFile, read
+from sunk.model import loopclock
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ class Account(Struct):
 
     async def proof(self) -> Proof:
         shown = await self.token.proof()
-        now = asyncio.get_running_loop().time()
+        now = loopclock.now()
         if now >= self._until:
             self._until = now + TOKEN_LIFE
             self._read()

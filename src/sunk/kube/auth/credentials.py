@@ -1,11 +1,12 @@
 """Who we are to the API server, as far as a header says it; a client certificate is part of the TLS context."""
 
-import asyncio
 import ssl
 from pathlib import Path
 from typing import Final, Protocol
 
 from msgspec import Struct
+
+from sunk.model import loopclock
 
 TOKEN_LIFE: Final = 10.0
 """Seconds for which a token read from a file is used. Kubelet renews the file long before the old token ends."""
@@ -60,7 +61,7 @@ class TokenFile(Struct):
     _until: float = 0.0
 
     async def proof(self) -> Proof:
-        now = asyncio.get_running_loop().time()
+        now = loopclock.now()
         if now >= self._until:
             self._value = read(self.path, wanted="a token").decode().strip()
             self._until = now + TOKEN_LIFE

@@ -28,6 +28,7 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import DecodeError, Meta, Struct, ValidationError, field, json
 
 from sunk.kube.auth.credentials import AccessError, Proof
+from sunk.model import loopclock
 
 VERSIONS: Final = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 _EXTENSION: Final = "client.authentication.k8s.io/exec"
@@ -102,7 +103,7 @@ class Plugin:
 
     async def proof(self) -> Proof:
         async with self._running:
-            if _now() >= self._until:
+            if loopclock.now() >= self._until:
                 await self._renew()
             return self._proof
 
@@ -114,16 +115,18 @@ class Plugin:
             return proof != self._proof
 
     async def _renew(self) -> None:
-        if self._failure and _now() < self._failed_until:
+        if self._failure and loopclock.now() < self._failed_until:
             raise self._failure
         try:
             answer = self._read(await self._run())
             self._proof = self._prove(answer)
         except AccessError as failure:
-            self._failure, self._failed_until = failure, _now() + self._patience.failure
+            self._failure, self._failed_until = failure, loopclock.now() + self._patience.failure
             raise
         self._failure = None
-        self._until = _now() + life(answer.expiration_timestamp, now=datetime.now(UTC), patience=self._patience)
+        self._until = loopclock.now() + life(
+            answer.expiration_timestamp, now=datetime.now(UTC), patience=self._patience
+        )
 
     def _prove(self, status: _Status) -> Proof:
         if not status.token and not status.client_certificate_data:
@@ -224,7 +227,3 @@ def configuration(extensions: tuple[Extension, ...]) -> Any:
 def _kill_all(group: int) -> None:
     with suppress(ProcessLookupError):
         os.killpg(group, signal.SIGKILL)
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

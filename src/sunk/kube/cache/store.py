@@ -34,6 +34,7 @@ from sunk.kube.cache.index import Buckets, Index
 from sunk.kube.cache.view import Changed, Deleted, Event, Synced
 from sunk.kube.errors import KubeError
 from sunk.kube.resource import Key, R, Record
+from sunk.model import loopclock
 
 Subscriber = Callable[[Key, R | None, R | None], None]
 """Called with the key, the record before and the record after; where their uids differ, another took the name."""
@@ -120,7 +121,7 @@ class Store(Generic[R]):
 
         Much of it need not mean harm, since a watch has nothing to say while nothing changes.
         """
-        return _now() - self._heard if self.synced else float("inf")
+        return loopclock.now() - self._heard if self.synced else float("inf")
 
     def require_fresh(self, *, within: float) -> None:
         """Stand in front of every act that destroys: what could not be read lately is not "gone"."""
@@ -180,7 +181,7 @@ class Store(Generic[R]):
 
     def _vouch(self, version: int) -> None:
         self.version = max(self.version, version)
-        self._heard = _now()
+        self._heard = loopclock.now()
         if self._waiters:
             self._wake()
 
@@ -209,7 +210,7 @@ class Store(Generic[R]):
         if self._assumed:
             for key in [key for key, assumed in self._assumed.items() if assumed <= version]:
                 self._drop(key, self._records[key])
-        old = _now() - TOMBSTONE_LIFE
+        old = loopclock.now() - TOMBSTONE_LIFE
         while self._tombstones:
             stone = next(iter(self._tombstones.values()))
             if stone.since >= old and (stone.uid or stone.version > version):
@@ -294,7 +295,7 @@ class Store(Generic[R]):
         older = self._tombstones.pop(key, None)
         if older is not None:
             uid, version = uid or older.uid, max(version, older.version)
-        self._tombstones[key] = _Tombstone(uid=uid, version=version, since=_now())
+        self._tombstones[key] = _Tombstone(uid=uid, version=version, since=loopclock.now())
         if len(self._tombstones) > MOST_TOMBSTONES:
             self._tombstones.popitem(last=False)
 
@@ -308,7 +309,3 @@ class Store(Generic[R]):
             if holds():
                 waiter.set_result(None)
         self._waiters = [each for each in waiting if not each[1].done()]
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

@@ -42,6 +42,7 @@ from sunk.kube.cache.stream import Stream
 from sunk.kube.cache.view import Bookmark, Event, View
 from sunk.kube.errors import ApiError, Forbidden, Gone, KubeError, NotFound, TooManyRequests, Unreachable, Unreadable
 from sunk.kube.resource import Key, R, Record, Resource
+from sunk.model import loopclock
 
 log = logging.getLogger(__name__)
 
@@ -110,7 +111,7 @@ class Watch(Generic[R]):
         self._events = self._streams = self._lists = self._failures = self._skipped = 0
 
     def statistics(self) -> WatchStatistics:
-        now = asyncio.get_running_loop().time()
+        now = loopclock.now()
         return WatchStatistics(
             events=self._events,
             streams=self._streams,
@@ -149,7 +150,7 @@ class Watch(Generic[R]):
         if not self.version:
             self._view.begin()
             self._lists += 1
-            self._listed_by = asyncio.get_running_loop().time() + self._pace.listing
+            self._listed_by = loopclock.now() + self._pace.listing
             if not self._streams_lists:
                 return self._paged()
         return self._streamed()
@@ -200,7 +201,7 @@ class Watch(Generic[R]):
             raise _NoStreamedList(refused.message) from refused
 
     async def _read(self, stream: Stream) -> bytes:
-        limit = self._pace.silence if self.version else self._listed_by - asyncio.get_running_loop().time()
+        limit = self._pace.silence if self.version else self._listed_by - loopclock.now()
         try:
             return await self._allowance.within(limit, stream.readany())
         except TimeoutError:
@@ -296,7 +297,7 @@ class Watch(Generic[R]):
 
     def _well(self, events: int) -> None:
         self._events += events
-        self._heard = asyncio.get_running_loop().time()
+        self._heard = loopclock.now()
         self._delay = self._pace.first_delay
         self._trouble = ""
 

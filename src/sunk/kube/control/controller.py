@@ -39,7 +39,7 @@ from sunk.kube.control.queue import USUAL, BackOff, K, Priority, Queue, QueueSta
 from sunk.kube.control.tasks import forever
 from sunk.kube.errors import Conflict, KubeError, TooManyRequests
 from sunk.kube.resource import Key, R, Record
-from sunk.model import faults
+from sunk.model import faults, loopclock
 
 log = logging.getLogger(__name__)
 
@@ -130,7 +130,7 @@ class Controller(Generic[K]):
 
     async def run(self) -> None:
         """Work for ever. Cancelling this cancels reconciles in hand."""
-        self.began = asyncio.get_running_loop().time()
+        self.began = loopclock.now()
         with ExitStack() as subscriptions:
             known = [(source, source.store.all()) for source in self._sources]
             for source in self._sources:

@@ -29,6 +29,7 @@ from sunk.kube.api.limits import Bucket
 from sunk.kube.api.patch import Merge
 from sunk.kube.errors import AlreadyExists, ApiError, KubeError, NotFound, TooManyRequests
 from sunk.kube.resource import Record, Resource
+from sunk.model import loopclock
 
 log = logging.getLogger(__name__)
 
@@ -159,7 +160,7 @@ class Recorder:
 
     def _record(self, matter: _Matter, values: dict[str, object]) -> None:
         self._recorded += 1
-        now = _now()
+        now = loopclock.now()
         known = self._sayings.get(matter)
         if known is not None and now - known.heard_at <= self._restraint.window:
             known.count, known.last, known.heard_at = known.count + 1, _stamp(), now
@@ -202,7 +203,7 @@ class Recorder:
             await self._news.wait()
             self._news.clear()
             for matter in list(self._unwritten):
-                if self._sayings[matter].due <= _now():
+                if self._sayings[matter].due <= loopclock.now():
                     await self._limit.take()
                     await self._write(matter)
             if self._unwritten:
@@ -230,7 +231,7 @@ class Recorder:
             self._forget(matter)
             return
         self._written += 1
-        saying.written, saying.tries, saying.due = count, 0, _now() + self._restraint.calm
+        saying.written, saying.tries, saying.due = count, 0, loopclock.now() + self._restraint.calm
         if saying.count == count:
             del self._unwritten[matter]
 
@@ -269,7 +270,7 @@ class Recorder:
             log.warning("event %s about %s is dropped: %s", matter.reason, matter.regarding.name, trouble)
             self._forget(matter)
         else:
-            saying.due = _now() + 2.0 ** min(saying.tries, 5)
+            saying.due = loopclock.now() + 2.0 ** min(saying.tries, 5)
 
     def _forget(self, matter: _Matter) -> None:
         self._dropped += 1
@@ -298,7 +299,3 @@ def fill(note: str, values: dict[str, Any]) -> str:
 
 def _stamp() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

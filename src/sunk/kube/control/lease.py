@@ -42,6 +42,7 @@ from sunk.kube.control.term import LeaseLost, LeaseTerm, LeaseTiming, ObservedLe
 from sunk.kube.core import LEASES
 from sunk.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from sunk.kube.resource import Key
+from sunk.model import loopclock
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +85,7 @@ class Lease:
         """Wait until we lead, and lead for the length of the block. Raises LeaseLost if the block had to be ended."""
         term = await self._campaign()
         log.info("lease %s: leading as %s", self.key, self.name)
-        self._term, self._since, self._terms = term, _now(), self._terms + 1
+        self._term, self._since, self._terms = term, loopclock.now(), self._terms + 1
         stop = asyncio.Event()
         renewing = asyncio.create_task(self._keep(term, stop), name=f"lease {self.key}: renew")
         try:
@@ -130,7 +131,7 @@ class Lease:
                     found = await self._read()
                     wait = self._wait_for(found)
                     if wait <= 0:
-                        term = LeaseTerm(self._timing, sent=_now())
+                        term = LeaseTerm(self._timing, sent=loopclock.now())
                         await self._take(found)
                         if term.holds():
                             return term
@@ -174,7 +175,7 @@ class Lease:
                 async with asyncio.timeout(self._timing.patience):
                     await self._renew(term)
             except (KubeError, TimeoutError) as trouble:
-                self._failed(f"could not be renewed, {max(term.deadline - _now(), 0):.1f} s left", trouble)
+                self._failed(f"could not be renewed, {max(term.deadline - loopclock.now(), 0):.1f} s left", trouble)
 
     async def _renew(self, term: LeaseTerm) -> None:
         if self._held is None:  # the last answer was lost: see what became of it
@@ -183,7 +184,7 @@ class Lease:
         if held is None or held.spec.holder_identity != self.name:
             term.lose(f"it is now held by {held.spec.holder_identity or 'nobody'}" if held else "it was deleted")
             return
-        sent = _now()
+        sent = loopclock.now()
         try:
             await self._write(held, self._spec())
         except (Conflict, NotFound):  # somebody took it, deleted it, or only touched it: see which
@@ -229,7 +230,3 @@ class Lease:
 
 def _stamp() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

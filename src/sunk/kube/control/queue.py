@@ -31,6 +31,8 @@ from typing import Final, Generic, TypeVar
 
 from msgspec import Struct
 
+from sunk.model import loopclock
+
 K = TypeVar("K", bound=Hashable)
 
 FAIRNESS: Final = 8
@@ -105,7 +107,7 @@ class Queue(Generic[K]):
         self._adds += 1
         if self._due:
             self._due.pop(key, None)
-        now = asyncio.get_running_loop().time()
+        now = loopclock.now()
         if key in self._working:
             asked, since = self._again.get(key) or (priority, now)
             self._again[key] = max(priority, asked), since
@@ -117,7 +119,7 @@ class Queue(Generic[K]):
         if delay <= 0:
             self.add(key)
             return
-        when = _now() + delay
+        when = loopclock.now() + delay
         if self._closed or self._waits(key) or (key in self._due and self._due[key][0] <= when):
             return
         self._serial += 1  # tells an entry that counts from those it overtook, and spares comparing keys
@@ -166,7 +168,7 @@ class Queue(Generic[K]):
 
     def done(self, key: K) -> None:
         self._finished += 1
-        self._worked += asyncio.get_running_loop().time() - self._working.pop(key)
+        self._worked += loopclock.now() - self._working.pop(key)
         again = self._again.pop(key, None) if self._again else None
         if again is not None and not self._closed:
             priority, since = again
@@ -189,7 +191,7 @@ class Queue(Generic[K]):
             await waiter
 
     def statistics(self) -> QueueStatistics:
-        now = _now()
+        now = loopclock.now()
         return QueueStatistics(
             depth=sum(map(len, self._ready)),
             delayed=len(self._due),
@@ -265,7 +267,7 @@ class Queue(Generic[K]):
 
     def _come_due(self) -> None:
         self._timer = None
-        now = _now()
+        now = loopclock.now()
         while self._heap and self._heap[0][0] <= now:
             entry = heapq.heappop(self._heap)
             if self._due.get(entry[2]) == entry[:2]:
@@ -276,7 +278,3 @@ class Queue(Generic[K]):
 def _finish(waiter: asyncio.Future[None]) -> None:
     if not waiter.done():
         waiter.set_result(None)
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

@@ -12,6 +12,8 @@ from contextlib import asynccontextmanager
 
 from msgspec import Struct
 
+from sunk.model import loopclock
+
 
 class LeaseTiming(Struct, frozen=True):
     """In seconds. `margin` is what work has to come to its end in, and what requests in flight have to arrive in."""
@@ -56,7 +58,7 @@ class LeaseTerm:
         A process that was stopped for a minute finds itself in the middle of a line. Its timers have not run yet, but
         the clock has gone on, and this sees it.
         """
-        return not self._lost and _now() < self.deadline
+        return not self._lost and loopclock.now() < self.deadline
 
     def renewed(self, *, sent: float) -> None:
         """Hear that a renewal sent then has succeeded. One that was answered too late extends nothing."""
@@ -68,7 +70,7 @@ class LeaseTerm:
         """Hear that somebody else leads, or that nobody does: end the block now."""
         if not self._lost:
             self._lost = why
-            self.deadline = min(self.deadline, _now())
+            self.deadline = min(self.deadline, loopclock.now())
             self._reschedule()
 
     @asynccontextmanager
@@ -104,9 +106,5 @@ class ObservedLease:
         Any write counts as a change, also one of another's that left the times alone: this errs on the safe side.
         """
         if version != self._version:
-            self._version, self._since = version, _now()
-        return self._since + duration - _now()
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()
+            self._version, self._since = version, loopclock.now()
+        return self._since + duration - loopclock.now()

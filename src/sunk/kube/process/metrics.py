@@ -12,7 +12,6 @@ A scrape has to take place on the loop's thread, where `sunk.kube.process.health
 loop's clock.
 """
 
-import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any, Final, Generic, Literal, TypeVar
 
@@ -33,6 +32,7 @@ from sunk.kube.control.controller import ControllerStatistics
 from sunk.kube.control.events import RecorderStatistics
 from sunk.kube.control.lease import LeaseStatistics
 from sunk.kube.control.queue import QueueStatistics
+from sunk.model import loopclock
 
 S = TypeVar("S")
 
@@ -182,4 +182,4 @@ def _metric(family: Family[S], read: list[tuple[str, S]]) -> Metric:
 
 
 def _left(deadline: float) -> float:
-    return max(deadline - asyncio.get_running_loop().time(), 0.0)
+    return max(deadline - loopclock.now(), 0.0)

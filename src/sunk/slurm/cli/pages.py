@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 from rich.console import RenderableType
 
+from sunk.model import loopclock
 from sunk.slurm import rpcs
 from sunk.slurm.cli import cells, selection, tables
 from sunk.slurm.errors import SlurmError
@@ -96,7 +97,7 @@ class Tables(Struct, frozen=True):
 def trouble(mirror: Mirror) -> str:
     """Why what is shown may not be so; empty if it is."""
     if isinstance(mirror.state, Unknown):
-        return _unknown(ago=asyncio.get_running_loop().time() - mirror.state.since, reason=mirror.state.reason)
+        return _unknown(ago=loopclock.now() - mirror.state.since, reason=mirror.state.reason)
     return "; ".join(f"Hard to believe: {each.reason}" for each in mirror.suspicions)
 
 

@@ -49,6 +49,7 @@ from typing import Final, Never, Protocol
 
 from msgspec import Struct
 
+from sunk.model import loopclock
 from sunk.model.faults import survived
 from sunk.slurm.errors import SlurmError, Unreachable
 from sunk.slurm.mirror.confidence import Lost, named
@@ -181,7 +182,7 @@ class Inquiry:
         """Ask for the next of them, as many as one question may be about."""
         sizes = {number: expected_rows(lost.row) for number, lost in missing.items()}
         asked_for = sorted(number for number, size in sizes.items() if size <= LARGEST)
-        if not asked_for or _now() < self._next:
+        if not asked_for or loopclock.now() < self._next:
             return None
         left = [number for number in asked_for if number > self._reached] or asked_for
         fitting = sum(total <= ROWS for total in accumulate(sizes[number] for number in left[:MOST]))
@@ -203,7 +204,7 @@ class Inquiry:
         elif proven is None or not (self._reached or self._fruitful):
             self._pause = min(2 * self._pause, LONGEST)
         self._fruitful = self._fruitful and self._reached > 0
-        self._next = _now() + self._pause - EVERY / 2  # looked at once in EVERY
+        self._next = loopclock.now() + self._pause - EVERY / 2  # looked at once in EVERY
 
     async def _ask(self, missing: Mapping[int, Lost[Job]]) -> dict[int, Lost[Job]] | None:
         """Give those that have ended; None if nobody answers."""
@@ -224,7 +225,3 @@ class Inquiry:
             for number in {row.id, row.array_id} & missing.keys():
                 rows.setdefault(number, []).append(row)
         return {number: lost for number, lost in missing.items() if proves_end(lost, rows.get(number, ()))}
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

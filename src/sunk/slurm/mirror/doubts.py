@@ -5,10 +5,10 @@ the row stays as it was last read, and all others are as they should be. But who
 may be otherwise, so until it is mended nothing is destroyed.
 """
 
-import asyncio
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
+from sunk.model import loopclock
 from sunk.slurm.mirror.confidence import JobNumbers, Losses, Lost, Passage, Suspicion, explains_job, is_same_job
 from sunk.slurm.mirror.rows import Difference, Rows
 from sunk.slurm.records import Job, Node
@@ -38,7 +38,7 @@ class Watches:
         return (*found, *self._unreadable.values(), *_unheard(tables))
 
     def expect_gone(self, nodes: Collection[str], *, until: float) -> None:
-        now = _now()
+        now = loopclock.now()
         self._leaving = {name: when for name, when in self._leaving.items() if when > now}
         self._leaving |= dict.fromkeys(nodes, until)
 
@@ -53,7 +53,7 @@ class Watches:
         return self._lost_jobs.missing
 
     def explain_jobs(self, proven: Mapping[int, Lost[Job]]) -> None:
-        self._lost_jobs.explain(proven, now=_now())
+        self._lost_jobs.explain(proven, now=loopclock.now())
 
     def look(self, rows: Rows[Any, Any], difference: Difference[Any, Any], passage: Passage) -> None:
         """Look at a newer table before it takes the place of the rows."""
@@ -74,7 +74,7 @@ class Watches:
         self._unreadable[table] = Suspicion(since=held.since if held else now, reason=reason)
 
     def _is_leaving(self, node: Node) -> bool:
-        return self._leaving.get(node.name, 0.0) > _now()
+        return self._leaving.get(node.name, 0.0) > loopclock.now()
 
 
 def _unheard(tables: Iterable[Rows[Any, Any]]) -> Iterator[Suspicion]:
@@ -83,8 +83,4 @@ def _unheard(tables: Iterable[Rows[Any, Any]]) -> Iterator[Suspicion]:
             keys = sorted({str(key) for _, key in rows.unheard})
             _, fault = next(iter(rows.unheard.values()))
             reason = f"a change of {rows.name} {', '.join(keys[:_SHOWN])} could not be followed: {fault}"
-            yield Suspicion(since=_now(), reason=reason)
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()
+            yield Suspicion(since=loopclock.now(), reason=reason)

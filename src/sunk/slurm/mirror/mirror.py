@@ -37,7 +37,7 @@ from contextlib import asynccontextmanager, suppress
 from copy import copy
 from typing import Any, Final, Never, Self
 
-from sunk.model import faults
+from sunk.model import faults, loopclock
 from sunk.slurm.errors import SlurmError
 from sunk.slurm.mirror import reading
 from sunk.slurm.mirror.confidence import Known, Lost, Passage, Stale, State, Suspicion, Unknown
@@ -95,7 +95,7 @@ class Mirror:
     @property
     def age(self) -> float:
         """Seconds since a read began that is beyond doubt; all that was so then is in here. Infinite while unknown."""
-        return _now() - self._begun if isinstance(self.state, Known) else float("inf")
+        return loopclock.now() - self._begun if isinstance(self.state, Known) else float("inf")
 
     @property
     def clock(self) -> int:
@@ -115,7 +115,7 @@ class Mirror:
         """Stand in front of every act that destroys: what could not be read lately is not "gone", "idle", "drained"."""
         if isinstance(self.state, Unknown):
             raise Stale(
-                f"Slurm is unknown for {_now() - self.state.since:.0f} s ({self.state.reason}): try again later"
+                f"Slurm is unknown for {loopclock.now() - self.state.since:.0f} s ({self.state.reason}): try again later"
             )
         if self.age > within:
             raise Stale(f"Slurm was last read {self.age:.1f} s ago, wanted within {within:g} s: ask `read_after` first")
@@ -142,7 +142,7 @@ class Mirror:
 
     def expect_gone(self, nodes: Collection[str], *, within: float = 60.0) -> None:
         """Hear that these nodes are about to be deleted by us: their absence is then nothing to wonder about."""
-        self._watches.expect_gone(nodes, until=_now() + within)
+        self._watches.expect_gone(nodes, until=loopclock.now() + within)
 
     def doubt(self) -> None:
         """Believe no "no change" at the next read, and read soon.
@@ -190,7 +190,7 @@ class Mirror:
     async def run(self) -> Never:
         """Read for ever. Neither a Slurm that does not answer ends it nor a subscriber that fails."""
         asked: list[asyncio.Future[Known]] = []
-        self.state = Unknown(since=_now(), reason="not read yet")
+        self.state = Unknown(since=loopclock.now(), reason="not read yet")
         try:
             while True:
                 self._wanted.clear()
@@ -200,7 +200,7 @@ class Mirror:
                 await self._pause()
         finally:
             self._ended = True
-            self.state = Unknown(since=_now(), reason="the mirror has ended")
+            self.state = Unknown(since=loopclock.now(), reason="the mirror has ended")
             self._answer(asked + self._waiters)
 
     def _answer(self, asked: list[asyncio.Future[Known]]) -> None:
@@ -217,15 +217,15 @@ class Mirror:
         pause = self._pace.back_off(self._failures) if self._failures else self._period
         # A back-off is there for when nobody asks: who does need not wait for all of a long one.
         least = min(pause, self._pace.quickest if self._failures else self._pace.rest)
-        began = _now()
+        began = loopclock.now()
         with suppress(TimeoutError):
             async with asyncio.timeout(pause):
                 await self._wanted.wait()
-        if (left := began + least - _now()) > 0:
+        if (left := began + least - loopclock.now()) > 0:
             await asyncio.sleep(left)
 
     async def _read(self, *, asked: bool) -> None:
-        begun = _now()
+        begun = loopclock.now()
         whole = self._want_whole or isinstance(self.state, Unknown) or begun - self._whole >= self._pace.whole
         seldom = whole or asked or begun - self._everything >= self._pace.seldom
         self._want_whole = False
@@ -233,7 +233,7 @@ class Mirror:
         try:
             async with asyncio.timeout(self._pace.patience):
                 found = await self._gather(whole=whole, seldom=seldom)
-                self._counts.last_duration = _now() - begun
+                self._counts.last_duration = loopclock.now() - begun
                 self._take(found, begun=begun, asked=asked)
                 self._everything = begun if seldom else self._everything
         except (SlurmError, TimeoutError, Stale) as error:
@@ -252,7 +252,7 @@ class Mirror:
         if self._boot is None:
             await self._know_boot()
         for _ in range(MOST_RESTARTS):
-            known, self._attempt = self.reservations.all(), _now()
+            known, self._attempt = self.reservations.all(), loopclock.now()
             found = await reading.read(self._reader, self._updated, whole=whole, seldom=seldom, reservations=known)
             if found.clock is None:
                 return found
@@ -265,7 +265,7 @@ class Mirror:
         raise Stale("slurmctld starts anew, or its clock goes back, again and again")
 
     def _may_hide(self, clock: int) -> bool:
-        return reading.may_hide(clock, self._updated, passed=_now() - self._begun)
+        return reading.may_hide(clock, self._updated, passed=loopclock.now() - self._begun)
 
     async def _restarted(self) -> bool:
         if self._boot == await self._reader.boot_time():
@@ -282,7 +282,9 @@ class Mirror:
     def _lose(self, reason: str) -> None:
         self._failures += 1
         self._counts.failures += 1
-        self.state = Unknown(since=self.state.since if isinstance(self.state, Unknown) else _now(), reason=reason)
+        self.state = Unknown(
+            since=self.state.since if isinstance(self.state, Unknown) else loopclock.now(), reason=reason
+        )
 
     def _take(self, found: Found, *, begun: float, asked: bool) -> None:
         differences = [*self._differences(found)]
@@ -310,7 +312,7 @@ class Mirror:
         for rows, table in zip(held, found.tables, strict=True):
             if table is not None:
                 self._updated[rows.name] = table.updated
-                self._watches.unreadable(rows.name, table.unreadable, now=_now())
+                self._watches.unreadable(rows.name, table.unreadable, now=loopclock.now())
                 yield rows, rows.compare(table.rows, unreadable=table.unreadable)
 
     def _passage(self, begun: float) -> Passage:
@@ -322,7 +324,3 @@ class Mirror:
             boot=self._boot or 0,
             min_job_age=self._min_job_age,
         )
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()
