@@ -11,7 +11,7 @@ from sunk.slurm.libslurm.library import Library
 from sunk.slurm.mirror import reading
 from sunk.slurm.mirror.confidence import State
 from sunk.slurm.mirror.mirror import Mirror
-from sunk.slurm.mirror.pace import Pace
+from sunk.slurm.mirror.reading import Pace
 from sunk.slurm.orders.nodes import Orders
 from sunk.slurm.records import Tables
 

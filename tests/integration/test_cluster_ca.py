@@ -10,7 +10,7 @@ from tests.conftest import Kube
 from yarl import URL
 
 from sunk.kube.api.client import Client
-from sunk.kube.auth import access, account
+from sunk.kube.auth import access, credentials
 from sunk.kube.core import PODS
 from sunk.kube.errors import Unreachable
 from sunk.local.kubernetes.pki import NEW_KEY
@@ -42,7 +42,7 @@ async def test_a_new_ca_is_trusted_without_a_restart_and_a_broken_file_is_not_mi
     pod: tuple[access.Access, Path, bytes], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     found, authority, right = pod
-    monkeypatch.setattr(account, "TOKEN_LIFE", 0.0)
+    monkeypatch.setattr(credentials, "TOKEN_LIFE", 0.0)
     async with Client(found) as client:
         with pytest.raises(Unreachable, match="give the CA"):
             await client.list(PODS)

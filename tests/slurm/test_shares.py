@@ -4,8 +4,8 @@ from tests.slurm.asking import MADE, job, until
 
 from sunk.local.slurm.remote import Remote
 from sunk.model.hostlist import expand
+from sunk.slurm.cli.selection import partitions_by_node
 from sunk.slurm.libslurm.library import Library
-from sunk.slurm.membership import partitions_by_node
 from sunk.slurm.mirror.mirror import Mirror
 from sunk.slurm.orders.description import Description
 from sunk.slurm.orders.jobs import Jobs

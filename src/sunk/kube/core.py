@@ -1,14 +1,35 @@
-"""Kubernetes' own resources, as far as somebody here reads them. A field is added when it gets a reader."""
+"""Kubernetes' own resources, as far as somebody here reads them. A field is added when it gets a reader.
 
+What many objects say alike is held in one copy (`Shared`). The Pods of a template differ in their names and their states and hardly in what they were asked to be; and the
+tolerations that Kubernetes itself gives stand in nearly every Pod there is. Decoded by itself, each would have texts,
+tuples and dicts of its own. That is safe because records are never changed.
+"""
+
+from collections.abc import Hashable
 from datetime import datetime
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from msgspec import Struct, field, msgpack
 from msgspec.structs import force_setattr
 
-from sunk.kube.cache.shared import Shared
 from sunk.kube.resource import Record, Resource
 from sunk.model.kubernetes.quantity import Quantity
+
+T = TypeVar("T")
+
+MOST: Final = 4096
+"""Different values that are remembered. When there are more, all are forgotten: who holds one keeps it."""
+
+
+class Shared(Generic[T]):
+    def __init__(self) -> None:
+        self._known: dict[Hashable, T] = {}
+
+    def one(self, value: T, *, key: Hashable) -> T:
+        """Give the first value that came under this key; keys are equal exactly where values are."""
+        if len(self._known) >= MOST:
+            self._known.clear()
+        return self._known.setdefault(key, value)
 
 
 class Condition(Struct, frozen=True, gc=False, rename="camel"):

@@ -9,7 +9,7 @@ from typing import Final, Generic
 
 from sunk.kube.api.client import Scope
 from sunk.kube.cache.collection import Collection
-from sunk.kube.cache.index import Index
+from sunk.kube.cache.store import Index
 from sunk.kube.resource import Key, R, Resource
 from sunk.service.part import Setting
 

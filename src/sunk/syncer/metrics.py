@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 from sunk.model import faults
 from sunk.slurm.errors import SlurmError, Unreachable
 from sunk.slurm.libslurm.library import Library
-from sunk.slurm.mirror.pace import MirrorStatistics
+from sunk.slurm.mirror.reading import MirrorStatistics
 from sunk.syncer.context import Ground
 from sunk.syncer.drains.controller import Downward, DownwardStatistics
 from sunk.syncer.visibility.clocks import Clocks

@@ -17,17 +17,16 @@ import aiohttp
 from msgspec import DecodeError, Raw, Struct, ValidationError, field, json
 from yarl import URL
 
-from sunk.kube.api import body as wire
+from sunk.kube.api import transport
 from sunk.kube.api.clock import ServerClock
 from sunk.kube.api.exchange import Exchange, Observer, unobserved
 from sunk.kube.api.limits import Bucket
 from sunk.kube.api.patch import Apply, Body, Patch
 from sunk.kube.api.retry import ONCE, Repeat, Retry, of_body, of_patch, persist
-from sunk.kube.api.sockets import Sockets
+from sunk.kube.api.transport import Sockets
 from sunk.kube.auth.access import Access
 from sunk.kube.auth.credentials import AccessError
-from sunk.kube.cache.frames import TOO_DEEP, shallow
-from sunk.kube.cache.stream import Stream
+from sunk.kube.cache.stream import TOO_DEEP, Stream, shallow
 from sunk.kube.errors import ApiError, Gone, Unreachable, Unreadable, refusal, somebody_else
 from sunk.kube.resource import R, Resource
 
@@ -292,7 +291,7 @@ class Client:
             if "json" not in reply.content_type:
                 raise somebody_else(await reply.content.read(_GLANCE), asked=f"WATCH {path}")
             connection = self._sockets.under(reply.connection and reply.connection.transport)
-            stream = Stream(wire.body(reply), connection)
+            stream = Stream(transport.body(reply), connection)
             try:
                 yield stream
             finally:

@@ -19,8 +19,7 @@ import msgspec
 import yaml
 from msgspec import Struct, field
 
-from sunk.kube.auth.account import Account
-from sunk.kube.auth.credentials import AccessError, Credentials, Nobody, Token, TokenFile, read
+from sunk.kube.auth.credentials import AccessError, Account, Credentials, Nobody, Token, TokenFile, read
 from sunk.kube.auth.plugin import VERSIONS, Extension, Plugin, Program, configuration
 
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")

@@ -29,8 +29,7 @@ from msgspec import DecodeError, Raw, Struct, json
 
 from sunk.kube.api.client import EVERYWHERE, PLAINLY, Client, Deletion, Listing, Scope
 from sunk.kube.api.patch import Body, Patch
-from sunk.kube.cache.index import Index
-from sunk.kube.cache.store import Stale, Store
+from sunk.kube.cache.store import Index, Stale, Store
 from sunk.kube.cache.view import Changed, Deleted, Event
 from sunk.kube.cache.watch import USUAL, Pace, Watch
 from sunk.kube.control.tasks import forever

@@ -21,20 +21,64 @@ missing but not what, and must be given up by a timer when they are wrong; and b
 which is wrong whenever a webhook or another writer has a say.
 
 There is no I/O in here. `sunk.kube.cache.collection` feeds it.
+
+Records are also found by what they say: `Buckets` holds the keys under each value of an index.
 """
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, Generic
 
 from msgspec import Struct
 
-from sunk.kube.cache.index import Buckets, Index
 from sunk.kube.cache.view import Changed, Deleted, Event, Synced
 from sunk.kube.errors import KubeError
 from sunk.kube.resource import Key, R, Record
 from sunk.model import loopclock
+
+Index = Callable[[R], Iterable[str]]
+"""Under which values of an index a record is found; none is fine."""
+
+
+class Buckets(Generic[R]):
+    """The keys under each value.
+
+    Most values of most indexes have one key only: that stands by itself, since a container for each of 50,000 would
+    cost more than the keys, and the cyclic collector would have to walk through all of them.
+    """
+
+    def __init__(self, values: Index[R]) -> None:
+        self._values = values
+        self._keys: dict[str, Key | dict[Key, None]] = {}
+
+    def keys(self, value: str) -> Iterator[Key]:
+        found = self._keys.get(value)
+        return iter(()) if found is None else iter((found,) if isinstance(found, Key) else found)
+
+    def move(self, key: Key, before: R | None, after: R | None) -> None:
+        old = () if before is None else tuple(self._values(before))
+        new = () if after is None else tuple(self._values(after))
+        if old != new:
+            for value in old:
+                self._remove(value, key)
+            for value in new:
+                self._add(value, key)
+
+    def _add(self, value: str, key: Key) -> None:
+        found = self._keys.setdefault(value, key)
+        if isinstance(found, dict):
+            found[key] = None
+        elif found != key:
+            self._keys[value] = {found: None, key: None}
+
+    def _remove(self, value: str, key: Key) -> None:
+        found = self._keys.get(value, {})
+        if isinstance(found, dict):
+            found.pop(key, None)
+        if not found or found == key:
+            self._keys.pop(value, None)
+
 
 Subscriber = Callable[[Key, R | None, R | None], None]
 """Called with the key, the record before and the record after; where their uids differ, another took the name."""

@@ -61,14 +61,14 @@ def nodes(
       sunk slurm nodes --state drained,down   whatever can be taken away
       sunk slurm nodes 'gpu[001-064]' --watch
     """  # noqa: D301
-    from sunk.slurm.cli import output, pages, selection
+    from sunk.slurm.cli import pages, selection
 
     wanted = selection.Nodes(
         names=selection.names(hostlists),
-        states=selection.wish(states, known=selection.NODE_WORDS),
+        states=selection.state_filter(states, known=selection.NODE_WORDS),
         partitions=frozenset(partitions) or None,
     )
-    output.show(pages.of_nodes(wanted), as_json=as_json, watch=watch)
+    pages.show(pages.of_nodes(wanted), as_json=as_json, watch=watch)
 
 
 @slurm.command()
@@ -96,15 +96,15 @@ def jobs(  # noqa: PLR0913 (one argument an option)
       sunk slurm jobs --state pending --partition h100
       sunk slurm jobs --state failed,timeout,node_fail
     """  # noqa: D301
-    from sunk.slurm.cli import output, pages, selection
+    from sunk.slurm.cli import pages, selection
 
     wanted = selection.Jobs(
         users=frozenset(map(selection.user_number, users)) or None,
         partitions=frozenset(partitions) or None,
-        states=selection.wish(states, known=selection.JOB_WORDS),
+        states=selection.state_filter(states, known=selection.JOB_WORDS),
         ended=ended,
     )
-    output.show(pages.of_jobs(wanted), as_json=as_json, watch=watch)
+    pages.show(pages.of_jobs(wanted), as_json=as_json, watch=watch)
 
 
 @slurm.command()
@@ -114,9 +114,9 @@ def partitions(*, as_json: bool, watch: bool) -> None:
 
     Whether they take jobs, and how many of their nodes could run one. The default one has a star. OUT counts nodes that are drained, down or powered down and run nothing.
     """
-    from sunk.slurm.cli import output, pages
+    from sunk.slurm.cli import pages
 
-    output.show(pages.of_partitions(), as_json=as_json, watch=watch)
+    pages.show(pages.of_partitions(), as_json=as_json, watch=watch)
 
 
 @slurm.command()
@@ -127,6 +127,6 @@ def stats(*, top: int, as_json: bool, watch: bool) -> None:
 
     Its queues, schedulers and requests, as `sdiag` does. Counters start anew when slurmctld does, and at a reconfigure.
     """
-    from sunk.slurm.cli import output, pages
+    from sunk.slurm.cli import pages
 
-    output.show(pages.OfStatistics(top=top), as_json=as_json, watch=watch)
+    pages.show(pages.OfStatistics(top=top), as_json=as_json, watch=watch)

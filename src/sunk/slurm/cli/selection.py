@@ -1,20 +1,24 @@
-"""Which rows a person asked to see."""
+"""Which rows a person asked to see.
+
+Among them the nodes of a partition. Slurm says that the other way round: each partition has a list of nodes.
+"""
 
 import pwd
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from msgspec import Struct
 
 from sunk.model.hostlist import expand
 from sunk.model.refusal import Refusal
-from sunk.slurm.records import Job, Node
+from sunk.slurm.records import Job, Node, Partition
 from sunk.slurm.states import JobBase, JobFlag, JobState, NodeBase, NodeFlag, NodeState
 
 NODE_WORDS = frozenset({*NodeBase.__members__, *NodeFlag.__members__, "ALLOC", "MIX", "DRAINING", "DRAINED", "BUSY"})
 JOB_WORDS = frozenset({*JobBase.__members__, *JobFlag.__members__, "PD", "R", "CG", "ENDED"})
 
 
-class Wish(Struct, frozen=True):
+class StateFilter(Struct, frozen=True):
     """A state as people write it: one of several, each of which may want several words at once (`idle+drain`)."""
 
     choices: tuple[frozenset[str], ...] = ()
@@ -23,12 +27,12 @@ class Wish(Struct, frozen=True):
         return not self.choices or any(choice <= words for choice in self.choices)
 
 
-def wish(texts: Iterable[str], *, known: frozenset[str]) -> Wish:
+def state_filter(texts: Iterable[str], *, known: frozenset[str]) -> StateFilter:
     """Read `idle,mixed` or `idle+drain`, in any case, from one or several texts."""
     choices = [frozenset(part.upper().split("+")) for text in texts for part in text.split(",") if part]
     for word in sorted({word for choice in choices for word in choice} - known):
         raise Refusal(f"{word} is no state. Slurm has: {', '.join(sorted(known)).lower()}.")
-    return Wish(choices=tuple(choices))
+    return StateFilter(choices=tuple(choices))
 
 
 def names(texts: Iterable[str]) -> frozenset[str] | None:
@@ -55,7 +59,7 @@ class Nodes(Struct, frozen=True):
     """Which nodes. `names` and `partitions` are all that there are if None."""
 
     names: frozenset[str] | None = None
-    states: Wish = Wish()
+    states: StateFilter = StateFilter()
     partitions: frozenset[str] | None = None
 
     def pick(self, rows: Iterable[Node], *, partitions: Mapping[str, tuple[str, ...]]) -> list[Node]:
@@ -76,7 +80,7 @@ class Jobs(Struct, frozen=True):
 
     users: frozenset[int] | None = None
     partitions: frozenset[str] | None = None
-    states: Wish = Wish()
+    states: StateFilter = StateFilter()
     ended: bool = False
 
     def pick(self, rows: Iterable[Job]) -> list[Job]:
@@ -118,3 +122,18 @@ def natural(name: str) -> tuple[tuple[int, str], ...]:
             parts.append("")
         parts[-1] += each
     return tuple((int(part) if part.isascii() and part.isdigit() else -1, part) for part in parts)
+
+
+def partitions_by_node(partitions: Iterable[Partition]) -> Mapping[str, tuple[str, ...]]:
+    """The names of each node's partitions, in order; a node that is in none is not there."""
+    found: dict[str, list[str]] = {}
+    for partition in sorted(partitions, key=lambda each: each.name):
+        for node in _expanded(partition.nodes):
+            found.setdefault(node, []).append(partition.name)
+    return {node: tuple(names) for node, names in found.items()}
+
+
+# Lists of thousands change seldom, and this is asked whenever any row of any table has changed.
+@lru_cache(maxsize=64)
+def _expanded(nodes: str) -> frozenset[str]:
+    return frozenset(expand(nodes))

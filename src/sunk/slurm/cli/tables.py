@@ -1,7 +1,13 @@
-"""Slurm's tables, for people."""
+"""Slurm's tables, for people.
 
+First how one value of a record looks in a cell, then the tables.
+"""
+
+import pwd
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
 from rich.console import Group, RenderableType
@@ -9,13 +15,150 @@ from rich.table import Table
 from rich.text import Text
 
 from sunk.slurm import rpcs
-from sunk.slurm.cli import cells
 from sunk.slurm.records import Calls, Job, Node, Partition, Statistics
-from sunk.slurm.states import NodeBase
+from sunk.slurm.states import JobBase, JobState, NodeBase, NodeFlag, NodeState
 from sunk.terminal import columns, words
 
+MIB_IN_GIB: Final = 1024
+NOT_SHOWN: Final = NodeFlag.DYNAMIC_NORM | NodeFlag.DYNAMIC_FUTURE
+"""How a node came to be; true of every node of ours, so it would tell nothing."""
+_OUT: Final = NodeFlag.NOT_RESPONDING | NodeFlag.FAIL | NodeFlag.INVALID_REG
+_NODE_STYLES: Final = {
+    NodeBase.IDLE: "green",
+    NodeBase.ALLOCATED: "cyan",
+    NodeBase.MIXED: "cyan",
+    NodeBase.DOWN: "red",
+    NodeBase.ERROR: "red",
+}
+_JOB_STYLES: Final = {
+    JobBase.PENDING: "yellow",
+    JobBase.RUNNING: "green",
+    JobBase.COMPLETED: "dim",
+    JobBase.SUSPENDED: "magenta",
+    JobBase.CANCELLED: "dim",
+}
+
+
+def node_state(state: NodeState) -> Text:
+    shown = NodeState(base=state.base, flags=state.flags & ~NOT_SHOWN)
+    return Text(str(shown), style=_node_style(state))
+
+
+def _node_style(state: NodeState) -> str:
+    if state.base is NodeBase.DOWN or state.flags & _OUT:
+        return "red"
+    if state.draining:
+        return "yellow"
+    if state.in_power_saving:
+        return "dim"
+    return _NODE_STYLES.get(state.base, "dim")
+
+
+def job_state(state: JobState) -> Text:
+    style = "magenta" if state.completing else _JOB_STYLES.get(state.base, "red")
+    return Text(str(state), style=style)
+
+
+def reason(node: Node) -> Text:
+    """Why, by whom and when. After an undrain 24.11 leaves the old text standing, which says nothing any more."""
+    held = node.state.draining or node.state.base is NodeBase.DOWN or node.state.flags & NodeFlag.FAIL
+    if not node.reason or not held:
+        return Text("")
+    who = user(node.reason_uid) if node.reason_uid is not None else "?"
+    when = f" {moment(node.reason_time)}" if node.reason_time else ""
+    return Text(words(node.reason)).append(f"  {who}{when}", style="dim")
+
+
+def job_id(job: Job) -> str:
+    """As `squeue` writes it: of an array with the task, of a heterogeneous job with the part."""
+    if job.het_id:
+        return f"{job.het_id}+{job.het_offset}"
+    if job.array_tasks:
+        return f"{job.array_id}_[{words(job.array_tasks)}]"
+    return f"{job.array_id}_{job.array_task}" if job.array_task is not None else str(job.id)
+
+
+def place(job: Job) -> Text:
+    """Where it is, or why it is nowhere."""
+    if job.nodes:
+        return Text(job.nodes)
+    why = words(job.reason_text or job.reason)
+    return Text(f"({why})" if why and why != "None" else "", style="dim")
+
+
+def share(used: int, total: int) -> Text:
+    return Text(f"{used}/{total}", style="" if used else "dim")
+
+
+def gibibytes(used: int, total: int) -> Text:
+    shape = ".1f" if total < 10 * MIB_IN_GIB else ".0f"
+    return Text(f"{used / MIB_IN_GIB:{shape}}/{total / MIB_IN_GIB:{shape}}", style="" if used else "dim")
+
+
+def gres(node: Node) -> Text:
+    """Each kind with how many of it are in use, such as `gpu:h100 2/8`."""
+    used = dict(map(_counted, _parts(node.gres_used)))
+    found = [(name, used.get(name, "0"), total) for name, total in map(_counted, _parts(node.gres))]
+    text = ", ".join(f"{name} {taken}/{total}" for name, taken, total in found)
+    return Text(text, style="" if any(taken != "0" for _, taken, _ in found) else "dim")
+
+
+def _counted(part: str) -> tuple[str, str]:
+    """`gpu:h100:8(S:0-1)` is 8 of gpu:h100."""
+    name, _, count = part.partition("(")[0].rpartition(":")
+    return name, count
+
+
+def _parts(text: str) -> list[str]:
+    """Split at commas, but not at those in brackets."""
+    parts, depth = [""], 0
+    for each in text:
+        depth += (each == "(") - (each == ")")
+        if each == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += each
+    return [part for part in parts if part]
+
+
+def duration(seconds: float) -> str:
+    """Days, hours, minutes and seconds as Slurm writes them: 1-02:03:04, 2:03:04, 3:04."""
+    minutes, rest = divmod(int(max(seconds, 0)), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days}-{hours:02}:{minutes:02}:{rest:02}"
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def limit(minutes: int | None) -> str:
+    return "unlimited" if minutes is None else duration(minutes * 60)
+
+
+def moment(when: float) -> str:
+    """The hour of today, or the day and the hour of another one."""
+    then, today = time.localtime(when), time.localtime()
+    shape = "%H:%M:%S" if then[:3] == today[:3] else "%Y-%m-%d %H:%M"
+    return time.strftime(shape, then)
+
+
+def microseconds(value: float) -> str:
+    if value < 1_000:  # noqa: PLR2004 - of a millisecond
+        return f"{value:.0f} µs"
+    return f"{value / 1_000:.1f} ms" if value < 1_000_000 else f"{value / 1_000_000:.1f} s"  # noqa: PLR2004
+
+
+@lru_cache(maxsize=4096)
+def user(number: int) -> str:
+    """A user's name, where this machine knows it."""
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)
+
+
 Partitions = Mapping[str, tuple[str, ...]]
-_OUT: Final = frozenset({NodeBase.DOWN, NodeBase.ERROR, NodeBase.UNKNOWN, NodeBase.FUTURE})
+_UNUSABLE: Final = frozenset({NodeBase.DOWN, NodeBase.ERROR, NodeBase.UNKNOWN, NodeBase.FUTURE})
 _ABILITIES: Final = {
     (True, True): ("UP", "green"),
     (True, False): ("DOWN", "red"),
@@ -29,12 +172,12 @@ def nodes(rows: Collection[Node], *, partitions: Partitions, most: int | None = 
     for row in [*rows][:most]:
         table.add_row(
             row.name,
-            cells.node_state(row.state),
-            cells.share(row.cpus_allocated, row.cpus),
-            cells.gibibytes(row.memory_allocated, row.memory),
-            cells.gres(row),
+            node_state(row.state),
+            share(row.cpus_allocated, row.cpus),
+            gibibytes(row.memory_allocated, row.memory),
+            gres(row),
             ",".join(partitions.get(row.name, ())),
-            cells.reason(row),
+            reason(row),
         )
     return Group(table, _summary("node", [_word(row) for row in rows], most=most))
 
@@ -43,16 +186,16 @@ def jobs(rows: Collection[Job], *, now: float, most: int | None = None) -> Rende
     table = columns("JOB", "NAME", "USER", "ACCOUNT", "PARTITION", "STATE", ">TIME", ">LIMIT", ">NODES", "WHERE OR WHY")
     for row in [*rows][:most]:
         table.add_row(
-            cells.job_id(row),
+            job_id(row),
             Text(words(row.name)),
-            cells.user(row.user_id),
+            user(row.user_id),
             Text(words(row.account)),
             row.partition,
-            cells.job_state(row.state),
+            job_state(row.state),
             _elapsed(row, now=now),
-            cells.limit(row.time_limit),
+            limit(row.time_limit),
             str(row.node_count),
-            cells.place(row),
+            place(row),
         )
     return Group(table, _summary("job", [row.state.base.name.lower() for row in rows], most=most))
 
@@ -66,13 +209,13 @@ def partitions(rows: Iterable[Partition], *, nodes: Mapping[str, Collection[Node
         table.add_row(
             Text(row.name).append("*" if row.is_default else "", style="bold"),
             Text(*_ABILITIES[row.takes_jobs, row.starts_jobs]),
-            cells.limit(row.max_time),
+            limit(row.max_time),
             str(row.priority_tier),
             str(row.node_count),
             Text(str(counts["idle"]), style="green" if counts["idle"] else "dim"),
             Text(str(counts["busy"]), style="cyan" if counts["busy"] else "dim"),
             Text(str(counts["out"]), style="red" if counts["out"] else "dim"),
-            cells.share(sum(node.cpus_allocated for node in found), row.cpus),
+            share(sum(node.cpus_allocated for node in found), row.cpus),
             row.qos,
             Text(row.nodes, overflow="ellipsis", no_wrap=True),
         )
@@ -80,8 +223,8 @@ def partitions(rows: Iterable[Partition], *, nodes: Mapping[str, Collection[Node
 
 
 def statistics(found: Statistics, *, top: int) -> RenderableType:
-    span = cells.duration(found.now - found.since)
-    since = Text(f"Counted since {cells.moment(found.since)}, for {span}", style="dim")
+    span = duration(found.now - found.since)
+    since = Text(f"Counted since {moment(found.since)}, for {span}", style="dim")
     return Group(
         since,
         _pairs("Jobs", _jobs(found)),
@@ -89,7 +232,7 @@ def statistics(found: Statistics, *, top: int) -> RenderableType:
         _pairs("Main scheduler", _main(found)),
         _pairs("Backfill", _backfill(found)),
         _calls("Requests", found.rpcs, name=rpcs.name, top=top),
-        _calls("Users", found.callers, name=cells.user, top=top),
+        _calls("Users", found.callers, name=user, top=top),
     )
 
 
@@ -111,7 +254,7 @@ def _server(found: Statistics) -> dict[str, str]:
         "agents": f"{found.agents} with {found.agent_threads} threads",
         "messages to send": _unsent(found),
         "messages to slurmdbd": str(found.dbd_queue),
-        "reading the clock": cells.microseconds(found.clock_latency),
+        "reading the clock": microseconds(found.clock_latency),
     }
 
 
@@ -136,7 +279,7 @@ def _backfill(found: Statistics) -> dict[str, str]:
     return {
         "jobs started": f"{found.backfilled}, {found.backfilled_last} since the last cycle, {found.backfilled_het} het parts",
         "cycles": f"{cycles}{', one is running' if found.backfill_active else ''}",
-        "last cycle": cells.moment(found.backfill_when) if found.backfill_when else "never",
+        "last cycle": moment(found.backfill_when) if found.backfill_when else "never",
         "last, mean, longest": _times(
             found.backfill_cycle_last, found.backfill_cycle_sum, cycles, found.backfill_cycle_max
         ),
@@ -154,7 +297,7 @@ def _exits(counts: Sequence[int], names: Sequence[str]) -> str:
 
 
 def _times(last: int, total: int, count: int, longest: int) -> str:
-    return ", ".join(map(cells.microseconds, (last, total / max(count, 1), longest)))
+    return ", ".join(map(microseconds, (last, total / max(count, 1), longest)))
 
 
 def _pairs(title: str, pairs: Mapping[str, str]) -> RenderableType:
@@ -168,8 +311,8 @@ def _calls(title: str, found: Sequence[Calls], *, name: Callable[[int], str], to
     table = columns(title.upper(), ">COUNT", ">MEAN", ">TOTAL")
     costly = sorted(found, key=lambda each: each.microseconds, reverse=True)
     for each in costly[:top]:
-        mean = cells.microseconds(each.microseconds / max(each.count, 1))
-        table.add_row(name(each.key), str(each.count), mean, cells.microseconds(each.microseconds))
+        mean = microseconds(each.microseconds / max(each.count, 1))
+        table.add_row(name(each.key), str(each.count), mean, microseconds(each.microseconds))
     left = len(costly) - top
     return Group(Text(""), table, Text(f"and {left} more", style="dim") if left > 0 else Text(""))
 
@@ -184,7 +327,7 @@ def _summary(noun: str, words: Sequence[str], *, most: int | None) -> Text:
 
 def _word(node: Node) -> str:
     """A node's state in one word, for counting."""
-    if node.state.base in _OUT:
+    if node.state.base in _UNUSABLE:
         return node.state.base.name.lower()
     if node.state.failing:
         return "fail"
@@ -202,4 +345,4 @@ def _use(node: Node) -> str:
 def _elapsed(job: Job, *, now: float) -> str:
     if not job.start_time or job.start_time > now:
         return "-"
-    return cells.duration((job.end_time if job.state.ended else now) - job.start_time)
+    return duration((job.end_time if job.state.ended else now) - job.start_time)

@@ -1,17 +1,20 @@
 """The calls themselves: each blocks until slurmctld has answered, and leaves nothing of C behind.
 
 Everything here runs on a thread of `library`, never on the event loop.
+
+Tables are decoded as a whole, and row by row only where that fails: a row that a newer Slurm fills otherwise must not
+cost all others. It is left out and named.
 """
 
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
-from msgspec import Struct, msgpack
+from msgspec import DecodeError, Raw, Struct, ValidationError, msgpack
 
+from sunk.model.faults import words
 from sunk.slurm import errors
 from sunk.slurm.libslurm import loading
-from sunk.slurm.libslurm.packed import Unpacker
 from sunk.slurm.orders import description
 from sunk.slurm.orders.description import Description
 from sunk.slurm.records import (
@@ -26,6 +29,43 @@ from sunk.slurm.records import (
     Table,
     Tables,
 )
+
+R = TypeVar("R", bound=Struct)
+
+
+class Unpacker(Generic[R]):
+    """Reads tables of one kind of row."""
+
+    def __init__(self, kind: type[R]) -> None:
+        table: Any = Table[kind]  # type: ignore[valid-type]
+        self._table: msgpack.Decoder[Table[R]] = msgpack.Decoder(table)
+        self._row: msgpack.Decoder[R] = msgpack.Decoder(kind)
+
+    def decode(self, data: Any) -> Table[R]:
+        try:
+            return self._table.decode(data)
+        except (DecodeError, ValidationError):
+            return self._one_by_one(data)
+
+    def _one_by_one(self, data: Any) -> Table[R]:
+        packed = msgpack.decode(data, type=Table[Raw])
+        rows: list[R] = []
+        unreadable: list[str] = []
+        for each in packed.rows:
+            try:
+                rows.append(self._row.decode(each))
+            except (DecodeError, ValidationError) as wrong:
+                unreadable.append(f"{_key(each)}: {words(wrong)}")
+        return Table(rows=tuple(rows), updated=packed.updated, unreadable=tuple(unreadable))
+
+
+def _key(row: Raw) -> str:
+    """What stands first in a row: its name or number."""
+    try:
+        return str(msgpack.decode(row, type=tuple[Any, ...])[0])
+    except (DecodeError, ValidationError, IndexError):
+        return "(no name)"
+
 
 T = TypeVar("T")
 S_co = TypeVar("S_co", covariant=True)

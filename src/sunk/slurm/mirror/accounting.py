@@ -52,7 +52,7 @@ from msgspec import Struct
 from sunk.model import loopclock
 from sunk.model.faults import survived
 from sunk.slurm.errors import SlurmError, Unreachable
-from sunk.slurm.mirror.confidence import Lost, named
+from sunk.slurm.mirror.confidence import MissingRow, named
 from sunk.slurm.mirror.mirror import Mirror
 from sunk.slurm.records import Accounted, Configuration, Job, Table
 from sunk.slurm.states import JobBase
@@ -86,7 +86,7 @@ class Source(Protocol):
     async def accounted(self, cluster: str, jobs: Collection[int], *, since: int) -> Table[Accounted]: ...
 
 
-def proves_end(lost: Lost[Job], rows: Iterable[Accounted]) -> bool:
+def proves_end(lost: MissingRow[Job], rows: Iterable[Accounted]) -> bool:
     """Whether accounting proves that a job that vanished has ended. `rows` may be of other jobs too."""
     job = lost.row
     own = [row for row in rows if _belongs(row, lost)]
@@ -95,7 +95,7 @@ def proves_end(lost: Lost[Job], rows: Iterable[Accounted]) -> bool:
     return known and all(_has_ended(row, after=lost.until, states=states) for row in own)
 
 
-def _belongs(row: Accounted, lost: Lost[Job]) -> bool:
+def _belongs(row: Accounted, lost: MissingRow[Job]) -> bool:
     job = lost.row
     if row.user_id != job.user_id or row.submit_time < job.submit_time:
         return False
@@ -134,10 +134,10 @@ def _size(first: str, last: str | None, step: str | None) -> int:
 class Question(Struct, frozen=True):
     """Some of the missing jobs, and what accounting proves of them as soon as it has answered."""
 
-    jobs: Mapping[int, Lost[Job]]
+    jobs: Mapping[int, MissingRow[Job]]
     reached: int
     """The last of them if there are more to ask for, else 0."""
-    answer: "asyncio.Task[dict[int, Lost[Job]] | None]"
+    answer: "asyncio.Task[dict[int, MissingRow[Job]] | None]"
 
 
 class Inquiry:
@@ -178,7 +178,7 @@ class Inquiry:
             self._question = None
             self._hear(asked)
 
-    def _begin(self, missing: Mapping[int, Lost[Job]]) -> Question | None:
+    def _begin(self, missing: Mapping[int, MissingRow[Job]]) -> Question | None:
         """Ask for the next of them, as many as one question may be about."""
         sizes = {number: expected_rows(lost.row) for number, lost in missing.items()}
         asked_for = sorted(number for number, size in sizes.items() if size <= LARGEST)
@@ -206,7 +206,7 @@ class Inquiry:
         self._fruitful = self._fruitful and self._reached > 0
         self._next = loopclock.now() + self._pause - EVERY / 2  # looked at once in EVERY
 
-    async def _ask(self, missing: Mapping[int, Lost[Job]]) -> dict[int, Lost[Job]] | None:
+    async def _ask(self, missing: Mapping[int, MissingRow[Job]]) -> dict[int, MissingRow[Job]] | None:
         """Give those that have ended; None if nobody answers."""
         since = int(min(lost.until for lost in missing.values())) - 1
         try:

@@ -31,7 +31,7 @@ hard to believe: it may be slow or away, and a read waits for nobody.
 
 Also refused: to remember this across a restart of our process. It would have to be written somewhere, and be
 trusted over what Slurm says when nobody knows for how long it was true. A new process has the Pods to compare with: it
-holds everything back while Slurm does not know them (`syncer.strangers`), but it cannot miss a job that it never saw.
+holds everything back while Slurm does not know them (`sunk.syncer.removal.unregistered`), but it cannot miss a job that it never saw.
 """
 
 from collections import deque
@@ -113,7 +113,7 @@ class Passage(Struct, frozen=True):
         return self.clock - self.gap - ROUNDING
 
 
-class Lost(Struct, Generic[T], frozen=True):
+class MissingRow(Struct, Generic[T], frozen=True):
     """A row that went, and when. `seen` is when it was first read, by slurmctld's clock; 0 if that is long ago."""
 
     row: T
@@ -123,7 +123,7 @@ class Lost(Struct, Generic[T], frozen=True):
     """When it was read for the last time, by slurmctld's clock, or a moment earlier."""
 
 
-def explains_job(lost: Lost[Job], passage: Passage) -> bool:
+def explains_job(lost: MissingRow[Job], passage: Passage) -> bool:
     """Whether Slurm can have let go of a job for a reason that we know: at the time of the loss, or by now."""
     job, forgets = lost.row, passage.min_job_age
     if job.state.ended:
@@ -134,7 +134,7 @@ def explains_job(lost: Lost[Job], passage: Passage) -> bool:
     return limited and forgets > 0 and passage.clock >= job.end_time + forgets
 
 
-def _slipped_away(lost: Lost[Job], passage: Passage) -> bool:
+def _slipped_away(lost: MissingRow[Job], passage: Passage) -> bool:
     if passage.restarted:
         return _numbered(lost.row, seen=lost.seen) >= passage.unsaved_since
     return 0 < passage.min_job_age <= passage.gap + 1  # Slurm's times are of whole seconds
@@ -161,7 +161,7 @@ class Losses(Generic[K, T]):
         rows: Rows[K, T],
         *,
         share: float,
-        explains: Callable[[Lost[T], Passage], bool],
+        explains: Callable[[MissingRow[T], Passage], bool],
         may_go: Callable[[T], bool],
         same: Callable[[T, T], bool] = lambda _, __: True,
     ) -> None:
@@ -172,12 +172,12 @@ class Losses(Generic[K, T]):
         self._explains = explains
         self._may_go = may_go
         self._same = same
-        self._missing: dict[K, Lost[T]] = {}
+        self._missing: dict[K, MissingRow[T]] = {}
         self._seen: dict[K, int] = {}
         """When rows were first read that are so young that slurmctld may not have written them down."""
         self._before = 0
 
-    def look(self, difference: Difference[K, T], passage: Passage) -> None:
+    def examine(self, difference: Difference[K, T], passage: Passage) -> None:
         """Look at a newer table before it takes the place of the rows."""
         fresh = {key: lost for key, lost in self._lost(difference, passage) if not self._explains(lost, passage)}
         still = {key: lost for key, lost in self._missing.items() if not self._over(key, lost, difference, passage)}
@@ -188,11 +188,11 @@ class Losses(Generic[K, T]):
         self._judge(passage.now)
 
     @property
-    def missing(self) -> Mapping[K, Lost[T]]:
+    def missing(self) -> Mapping[K, MissingRow[T]]:
         """What the suspicion is about; empty while there is none."""
         return self._missing if self.suspicion is not None else {}
 
-    def explain(self, proven: Mapping[K, Lost[T]], *, now: float) -> None:
+    def explain(self, proven: Mapping[K, MissingRow[T]], *, now: float) -> None:
         """Hear that there is a reason for these losses. What went again meanwhile is another loss."""
         self._missing = {key: lost for key, lost in self._missing.items() if proven.get(key) is not lost}
         self._judge(now)
@@ -200,18 +200,18 @@ class Losses(Generic[K, T]):
     def accept(self) -> None:
         self.suspicion, self._missing = None, {}
 
-    def _lost(self, difference: Difference[K, T], passage: Passage) -> Iterable[tuple[K, Lost[T]]]:
+    def _lost(self, difference: Difference[K, T], passage: Passage) -> Iterable[tuple[K, MissingRow[T]]]:
         for key, before, after in difference.changes:
             # A number is given to another job only by a slurmctld that forgot the first one.
             gone = after is None or (passage.restarted and before is not None and not self._same(before, after))
             if before is not None and gone:
-                yield key, Lost(before, passage.now, seen=self._seen.get(key, 0), until=passage.read_before)
+                yield key, MissingRow(before, passage.now, seen=self._seen.get(key, 0), until=passage.read_before)
 
     def _note(self, difference: Difference[K, T], passage: Passage) -> None:
         seen = self._seen | dict.fromkeys(difference.new, passage.clock)
         self._seen = {key: when for key, when in seen.items() if when >= passage.unsaved_since - UNSAVED}
 
-    def _over(self, key: K, lost: Lost[T], difference: Difference[K, T], passage: Passage) -> bool:
+    def _over(self, key: K, lost: MissingRow[T], difference: Difference[K, T], passage: Passage) -> bool:
         """Whether a loss is none any more, or was believed long enough ago to be of no account for later ones."""
         back = difference.rows.get(key)
         if (back is not None and self._same(lost.row, back)) or self._explains(lost, passage):
@@ -241,7 +241,7 @@ class JobNumbers:
         self._another = False
         """slurmctld was started, and has not given out a number since."""
 
-    def look(self, new: Iterable[Job], passage: Passage) -> None:
+    def examine(self, new: Iterable[Job], passage: Passage) -> None:
         """Look at jobs that were not there in the last read."""
         found = sorted(new, key=lambda job: job.id)
         if passage.restarted:

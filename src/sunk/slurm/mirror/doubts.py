@@ -1,4 +1,4 @@
-"""Everything of a read that keeps it from being believed: what `belief` finds, and what could not be read or followed.
+"""All reasons not to act on a read: what `confidence` finds, and what could not be read or followed.
 
 A row that cannot be read, and a change that one of us failed over, are faults of ours. They spoil what they are about:
 the row stays as it was last read, and all others are as they should be. But who destroys would do so upon something that
@@ -9,15 +9,15 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from sunk.model import loopclock
-from sunk.slurm.mirror.confidence import JobNumbers, Losses, Lost, Passage, Suspicion, explains_job, is_same_job
+from sunk.slurm.mirror.confidence import JobNumbers, Losses, MissingRow, Passage, Suspicion, explains_job, is_same_job
 from sunk.slurm.mirror.rows import Difference, Rows
 from sunk.slurm.records import Job, Node
 
 _SHOWN = 3
 
 
-class Watches:
-    """What is watched of the tables of a mirror."""
+class Doubts:
+    """What keeps the tables of a mirror from being believed."""
 
     def __init__(self, nodes: Rows[str, Node], jobs: Rows[int, Job], *, share: float, job_share: float) -> None:
         self._nodes, self._jobs = nodes, jobs
@@ -33,8 +33,8 @@ class Watches:
         self._unreadable: dict[str, Suspicion] = {}
 
     def suspicions(self, tables: Iterable[Rows[Any, Any]]) -> tuple[Suspicion, ...]:
-        each = (watch.suspicion for watch in (self._lost_nodes, self._lost_jobs, self._job_numbers))
-        found = tuple(suspicion for suspicion in each if suspicion is not None)
+        checks = (check.suspicion for check in (self._lost_nodes, self._lost_jobs, self._job_numbers))
+        found = tuple(suspicion for suspicion in checks if suspicion is not None)
         return (*found, *self._unreadable.values(), *_unheard(tables))
 
     def expect_gone(self, nodes: Collection[str], *, until: float) -> None:
@@ -43,26 +43,26 @@ class Watches:
         self._leaving |= dict.fromkeys(nodes, until)
 
     def accept(self, tables: Iterable[Rows[Any, Any]]) -> None:
-        for watch in (self._lost_nodes, self._lost_jobs, self._job_numbers):
-            watch.accept()
+        for check in (self._lost_nodes, self._lost_jobs, self._job_numbers):
+            check.accept()
         for rows in tables:
             rows.unheard.clear()
 
     @property
-    def missing_jobs(self) -> Mapping[int, Lost[Job]]:
+    def missing_jobs(self) -> Mapping[int, MissingRow[Job]]:
         return self._lost_jobs.missing
 
-    def explain_jobs(self, proven: Mapping[int, Lost[Job]]) -> None:
+    def explain_jobs(self, proven: Mapping[int, MissingRow[Job]]) -> None:
         self._lost_jobs.explain(proven, now=loopclock.now())
 
-    def look(self, rows: Rows[Any, Any], difference: Difference[Any, Any], passage: Passage) -> None:
+    def examine(self, rows: Rows[Any, Any], difference: Difference[Any, Any], passage: Passage) -> None:
         """Look at a newer table before it takes the place of the rows."""
         if rows is self._nodes:
-            self._lost_nodes.look(difference, passage)
+            self._lost_nodes.examine(difference, passage)
         elif rows is self._jobs:
-            self._lost_jobs.look(difference, passage)
+            self._lost_jobs.examine(difference, passage)
             new: list[Job] = [difference.rows[number] for number in difference.new]
-            self._job_numbers.look(new, passage)
+            self._job_numbers.examine(new, passage)
 
     def unreadable(self, table: str, texts: Collection[str], *, now: float) -> None:
         """Hear which rows of a table could not be read."""

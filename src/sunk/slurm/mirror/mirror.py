@@ -1,7 +1,7 @@
 """The mirror: what Slurm says now, and how sure that is.
 
 The problem. Slurm tells nobody when something changes; it has to be asked, and a whole table is the answer. Who asks
-seldom is late, who asks often is a burden, and everybody who asks for himself is both. Worse are the ways to be wrong:
+seldom is late, who asks often is a burden, and everybody who asks on their own is both. Worse are the ways to be wrong:
 a change in the second of a read, a controller that came back with another clock or without its state, and one that is
 away, which looks much like a cluster in which there is nothing. Pods, Nodes and jobs are deleted upon what stands here.
 
@@ -23,7 +23,7 @@ The design. One loop reads all tables, one read at a time, for everybody in the 
   fresh, whatever is asked. One failure is enough. It costs a moment of patience, and not noticing may cost a job.
 - If a read lacks nodes or jobs for which Slurm has no reason to let go of them, or shows a restarted slurmctld whose job
   numbers went back, it is `suspicious`: a controller that lost its state tells such things with full conviction. What
-  counts as a reason, and what ends it, is in `belief`. `require_fresh` stands in front of every act that destroys and
+  counts as a reason, and what ends it, is in `confidence`. `require_fresh` stands in front of every act that destroys and
   minds all of this.
 
 What was refused: to hide a suspicious read and go on showing the rows of before, since acts would then be decided on
@@ -40,10 +40,9 @@ from typing import Any, Final, Never, Self
 from sunk.model import faults, loopclock
 from sunk.slurm.errors import SlurmError
 from sunk.slurm.mirror import reading
-from sunk.slurm.mirror.confidence import Known, Lost, Passage, Stale, State, Suspicion, Unknown
-from sunk.slurm.mirror.doubts import Watches
-from sunk.slurm.mirror.pace import Counts, MirrorStatistics, Pace
-from sunk.slurm.mirror.reading import Found, Reader
+from sunk.slurm.mirror.confidence import Known, MissingRow, Passage, Stale, State, Suspicion, Unknown
+from sunk.slurm.mirror.doubts import Doubts
+from sunk.slurm.mirror.reading import Counts, Found, MirrorStatistics, Pace, Reader
 from sunk.slurm.mirror.rows import Difference, Rows
 from sunk.slurm.records import Job, Node, Partition, Reservation
 
@@ -66,7 +65,7 @@ class Mirror:
         self.partitions: Final = Rows[str, Partition]("partitions", key=lambda row: row.name)
         self.reservations: Final = Rows[str, Reservation]("reservations", key=lambda row: row.name)
         self.state: State = Unknown(since=0.0, reason="not read yet")
-        self._watches = Watches(self.nodes, self.jobs, share=share, job_share=job_share)
+        self._doubts = Doubts(self.nodes, self.jobs, share=share, job_share=job_share)
         self._reader = reader
         self._pace = pace
         self._period = pace.quickest
@@ -105,7 +104,7 @@ class Mirror:
     @property
     def suspicions(self) -> tuple[Suspicion, ...]:
         """What of the last reads is hard to believe; empty if all is well."""
-        return self._watches.suspicions((self.nodes, self.jobs, self.partitions, self.reservations))
+        return self._doubts.suspicions((self.nodes, self.jobs, self.partitions, self.reservations))
 
     @property
     def suspicious(self) -> bool:
@@ -142,7 +141,7 @@ class Mirror:
 
     def expect_gone(self, nodes: Collection[str], *, within: float = 60.0) -> None:
         """Hear that these nodes are about to be deleted by us: their absence is then nothing to wonder about."""
-        self._watches.expect_gone(nodes, until=loopclock.now() + within)
+        self._doubts.expect_gone(nodes, until=loopclock.now() + within)
 
     def doubt(self) -> None:
         """Believe no "no change" at the next read, and read soon.
@@ -154,16 +153,16 @@ class Mirror:
 
     def accept(self) -> None:
         """Hear from somebody who knows that what looked suspicious is true."""
-        self._watches.accept((self.nodes, self.jobs, self.partitions, self.reservations))
+        self._doubts.accept((self.nodes, self.jobs, self.partitions, self.reservations))
 
     @property
-    def missing_jobs(self) -> Mapping[int, Lost[Job]]:
+    def missing_jobs(self) -> Mapping[int, MissingRow[Job]]:
         """The jobs whose loss is hard to believe; empty if all is well with jobs."""
-        return self._watches.missing_jobs
+        return self._doubts.missing_jobs
 
-    def hear_ended(self, proven: Mapping[int, Lost[Job]]) -> None:
+    def hear_ended(self, proven: Mapping[int, MissingRow[Job]]) -> None:
         """Hear from accounting that these of the missing jobs have ended."""
-        self._watches.explain_jobs(proven)
+        self._doubts.explain_jobs(proven)
 
     def statistics(self) -> MirrorStatistics:
         tables = (self.nodes, self.jobs, self.partitions, self.reservations)
@@ -248,7 +247,7 @@ class Mirror:
                 listener(self.state)
 
     async def _gather(self, *, whole: bool, seldom: bool) -> Found:
-        """Ask for everything, and again from the beginning if slurmctld's clock went back or it was started anew."""
+        """Ask for everything, and again from the beginning if slurmctld's clock went back or it was restarted."""
         if self._boot is None:
             await self._know_boot()
         for _ in range(MOST_RESTARTS):
@@ -290,7 +289,7 @@ class Mirror:
         differences = [*self._differences(found)]
         passage = self._passage(begun)
         for rows, difference in differences:
-            self._watches.look(rows, difference, passage)
+            self._doubts.examine(rows, difference, passage)
             rows.replace(difference)
         self._last, self._rebooted = self._attempt, self._rebooted and not found.whole
         changed = any(difference.changes for _, difference in differences)
@@ -312,7 +311,7 @@ class Mirror:
         for rows, table in zip(held, found.tables, strict=True):
             if table is not None:
                 self._updated[rows.name] = table.updated
-                self._watches.unreadable(rows.name, table.unreadable, now=loopclock.now())
+                self._doubts.unreadable(rows.name, table.unreadable, now=loopclock.now())
                 yield rows, rows.compare(table.rows, unreadable=table.unreadable)
 
     def _passage(self, begun: float) -> Passage:

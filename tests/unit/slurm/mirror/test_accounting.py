@@ -23,9 +23,9 @@ from sunk.slurm.mirror.accounting import (
     expected_rows,
     proves_end,
 )
-from sunk.slurm.mirror.confidence import Lost
+from sunk.slurm.mirror.confidence import MissingRow
 from sunk.slurm.mirror.mirror import Mirror
-from sunk.slurm.mirror.pace import Pace
+from sunk.slurm.mirror.reading import Pace
 from sunk.slurm.records import Accounted, Configuration, Job, Table
 from sunk.slurm.states import JobBase, JobFlag
 
@@ -37,9 +37,9 @@ SELDOM = Pace(quickest=5.0, slowest=5.0, seldom=5.0)
 PROOF = (JobBase.COMPLETED, JobBase.FAILED, JobBase.TIMEOUT, JobBase.OUT_OF_MEMORY, JobBase.DEADLINE)
 
 
-def lost(number: int = 7, **fields: object) -> Lost[Job]:
+def lost(number: int = 7, **fields: object) -> MissingRow[Job]:
     seen = replace(job(number, user_id=ALICE, submit_time=SUBMITTED), **fields)
-    return Lost(seen, when=0.0, until=READ)
+    return MissingRow(seen, when=0.0, until=READ)
 
 
 def row(number: int = 7, *, state: int = JobBase.COMPLETED, **fields: object) -> Accounted:

@@ -10,8 +10,7 @@ import pytest
 from msgspec import json
 
 from sunk.kube.auth import access
-from sunk.kube.auth.account import Account
-from sunk.kube.auth.credentials import TOKEN_LIFE, AccessError, Nobody, Proof, Token, TokenFile
+from sunk.kube.auth.credentials import TOKEN_LIFE, AccessError, Account, Nobody, Proof, Token, TokenFile
 
 Write = Callable[..., Path]
 

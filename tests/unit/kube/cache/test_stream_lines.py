@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, strategies as st
 from msgspec import DecodeError, Raw, json
 
-from sunk.kube.cache import frames
-from sunk.kube.cache.frames import TOO_DEEP, Line, Lines, bare, frame, lean, shallow
+from sunk.kube.cache import stream
+from sunk.kube.cache.stream import TOO_DEEP, Line, Lines, bare, frame, lean, shallow
 from sunk.kube.errors import ApiError, Gone, Unreadable
 from sunk.kube.resource import Record
 
@@ -93,29 +93,29 @@ def test_whatever_stands_in_managed_fields_an_object_is_read_as_it_is_or_not_at_
 
 
 def test_a_bookmark_is_read_though_its_spec_is_null() -> None:
-    mark = frames.bare(
+    mark = stream.bare(
         b'{"metadata":{"resourceVersion":"7","annotations":{"k8s.io/initial-events-end":"true"}},"spec":null}'
     )
     assert mark is not None
     assert mark.metadata.resource_version == "7"
-    assert frames.ends_initial_list(mark)
+    assert stream.ends_initial_list(mark)
 
 
 def test_an_error_event_becomes_the_exception_of_its_code() -> None:
-    gone = frames.error(Raw(b'{"code":410,"reason":"Expired","message":"too old"}'), asked="WATCH /pods")
+    gone = stream.error(Raw(b'{"code":410,"reason":"Expired","message":"too old"}'), asked="WATCH /pods")
     assert isinstance(gone, Gone)
     assert gone.message == "too old"
 
 
 def test_an_error_event_of_odd_shape_is_still_an_error() -> None:
-    odd = frames.error(Raw(b'["what"]'), asked="WATCH /pods")
+    odd = stream.error(Raw(b'["what"]'), asked="WATCH /pods")
     assert type(odd) is ApiError
     assert "what" in odd.message
 
 
 def test_a_line_that_is_no_event_is_said_to_be_unreadable() -> None:
     with pytest.raises(Unreadable, match="no watch event"):
-        frames.frame(b"<html>")
+        stream.frame(b"<html>")
 
 
 def test_a_list_of_that_name_that_is_somebodys_own_stays() -> None:

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 from msgspec import json, to_builtins
 
-from sunk.kube.cache.shared import MOST, Shared
-from sunk.kube.core import Pod
+from sunk.kube.core import MOST, Pod, Shared
 
 TOLERATION = {"key": "dedicated", "operator": "Exists", "effect": "NoSchedule", "tolerationSeconds": 300}
 

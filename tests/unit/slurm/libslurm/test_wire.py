@@ -3,7 +3,7 @@
 from msgspec import msgpack
 from tests.unit.slurm.scripted import job
 
-from sunk.slurm.libslurm.packed import Unpacker
+from sunk.slurm.libslurm.wire import Unpacker
 from sunk.slurm.records import Job, Table
 
 

@@ -7,7 +7,7 @@ from tests.unit.slurm.scripted import Server, gone, job, node, now, told, view
 
 from sunk.slurm.mirror.confidence import Known, Stale, Unknown
 from sunk.slurm.mirror.mirror import Mirror
-from sunk.slurm.mirror.pace import Pace
+from sunk.slurm.mirror.reading import Pace
 
 pytestmark = pytest.mark.looptime
 

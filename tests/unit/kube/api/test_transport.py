@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 
-from sunk.kube.api import body
-from sunk.kube.api.body import ROOM, Wire
+from sunk.kube.api import transport
+from sunk.kube.api.transport import ROOM, BodyReader
 
 HEAD = b"HTTP/1.0 200 OK\r\nContent-Type: application/json\r\n\r\n"
 Answer = Callable[[asyncio.StreamWriter], Awaitable[None]]
@@ -34,7 +34,7 @@ async def answered(answer: Answer) -> AsyncIterator[aiohttp.ClientResponse]:
             yield reply
 
 
-async def everything(content: Wire | aiohttp.StreamReader) -> bytes:
+async def everything(content: BodyReader | aiohttp.StreamReader) -> bytes:
     parts = list[bytes]()
     while part := await content.readany():
         parts.append(part)
@@ -50,7 +50,7 @@ async def test_what_came_with_the_head_and_what_follows_is_read_up_to_the_end(si
         await writer.drain()
 
     async with answered(answer) as reply:
-        content = body.body(reply)
+        content = transport.body(reply)
         assert await everything(content) == sent
         assert await content.readany() == b""
 
@@ -66,8 +66,8 @@ async def test_news_are_read_when_they_come() -> None:
             writer.write(word)
 
     async with answered(answer) as reply:
-        content = body.body(reply)
-        assert isinstance(content, Wire)
+        content = transport.body(reply)
+        assert isinstance(content, BodyReader)
         for word in (b"one", b"two"):
             reading = asyncio.create_task(content.readany(), name="read")
             await asyncio.sleep(0)
@@ -85,7 +85,7 @@ async def test_a_reader_that_gave_up_loses_nothing() -> None:
         writer.write(b"late")
 
     async with answered(answer) as reply:
-        content = body.body(reply)
+        content = transport.body(reply)
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(content.readany(), 0.01)
         more.set()
@@ -104,7 +104,7 @@ async def test_a_slow_reader_makes_the_server_wait_and_loses_nothing() -> None:
             sent += 1
 
     async with answered(answer) as reply:
-        content = body.body(reply)
+        content = transport.body(reply)
         before = -1
         while before != sent:  # until what lies between us is full
             before = sent
@@ -119,6 +119,6 @@ async def test_a_body_in_chunks_is_left_to_aiohttp() -> None:
         writer.write(b"3\r\none\r\n0\r\n\r\n")
 
     async with answered(answer) as reply:
-        content = body.body(reply)
+        content = transport.body(reply)
         assert content is reply.content
         assert await everything(content) == b"one"

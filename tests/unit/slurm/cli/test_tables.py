@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 from rich.console import Console, RenderableType
 from tests.unit.slurm.blank import blank
 
-from sunk.slurm.cli import cells, tables
+from sunk.slurm.cli import tables
 from sunk.slurm.records import Calls, Job, Node, Partition, Statistics
 from sunk.slurm.states import JobBase, JobFlag, NodeBase, NodeFlag, job_state, node_state
 from sunk.terminal import words
@@ -46,7 +46,7 @@ def test_a_reason_that_nothing_holds_up_any_more_is_not_shown() -> None:
 
 
 def test_how_a_node_came_to_be_is_not_part_of_its_state() -> None:
-    assert str(cells.node_state(node_state(bits(NodeBase.IDLE, NodeFlag.DYNAMIC_NORM)))) == "IDLE"
+    assert str(tables.node_state(node_state(bits(NodeBase.IDLE, NodeFlag.DYNAMIC_NORM)))) == "IDLE"
 
 
 @pytest.mark.parametrize(
@@ -62,13 +62,13 @@ def test_how_a_node_came_to_be_is_not_part_of_its_state() -> None:
     ],
 )
 def test_the_worst_of_a_node_gives_its_colour(base: NodeBase, flags: tuple[NodeFlag, ...], style: str) -> None:
-    assert cells.node_state(node_state(bits(base, *flags))).style == style
+    assert tables.node_state(node_state(bits(base, *flags))).style == style
 
 
 def test_a_completing_job_is_neither_running_nor_over() -> None:
     state = job_state(JobBase.CANCELLED.value | JobFlag.COMPLETING.value)
-    assert cells.job_state(state).style == "magenta"
-    assert str(cells.job_state(state)) == "CANCELLED+COMPLETING"
+    assert tables.job_state(state).style == "magenta"
+    assert str(tables.job_state(state)) == "CANCELLED+COMPLETING"
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_a_completing_job_is_neither_running_nor_over() -> None:
     ],
 )
 def test_generic_resources_are_counted_by_kind(gres: str, used: str, shown: str) -> None:
-    assert str(cells.gres(blank(Node, gres=gres, gres_used=used))) == shown
+    assert str(tables.gres(blank(Node, gres=gres, gres_used=used))) == shown
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_generic_resources_are_counted_by_kind(gres: str, used: str, shown: str)
     ],
 )
 def test_a_job_is_called_as_squeue_calls_it(job: Job, shown: str) -> None:
-    assert cells.job_id(job) == shown
+    assert tables.job_id(job) == shown
 
 
 def test_a_running_job_says_for_how_long_and_where_a_pending_one_why() -> None:
@@ -139,9 +139,9 @@ def test_what_users_write_stays_in_its_line(text: str) -> None:
 
 @pytest.mark.parametrize(("seconds", "shown"), [(-5, "0:00"), (59, "0:59"), (3600, "1:00:00"), (90_061, "1-01:01:01")])
 def test_durations_are_written_as_slurm_does(seconds: int, shown: str) -> None:
-    assert cells.duration(seconds) == shown
+    assert tables.duration(seconds) == shown
 
 
 def test_a_moment_of_today_needs_no_date() -> None:
-    assert len(cells.moment(time.time())) == len("12:34:56")
-    assert cells.moment(0).startswith(("1970-01-01", "1969-12-31"))
+    assert len(tables.moment(time.time())) == len("12:34:56")
+    assert tables.moment(0).startswith(("1970-01-01", "1969-12-31"))

@@ -8,7 +8,7 @@ from tests.unit.slurm.blank import blank
 
 from sunk.model.refusal import Refusal
 from sunk.slurm.cli import selection
-from sunk.slurm.membership import partitions_by_node
+from sunk.slurm.cli.selection import partitions_by_node
 from sunk.slurm.records import Job, Node, Partition
 from sunk.slurm.states import JobBase, JobFlag, NodeBase, NodeFlag
 
@@ -27,7 +27,9 @@ JOBS = [
 
 def nodes(*states: str, names: tuple[str, ...] = (), partitions: frozenset[str] | None = None) -> list[str]:
     wanted = selection.Nodes(
-        names=selection.names(names), states=selection.wish(states, known=selection.NODE_WORDS), partitions=partitions
+        names=selection.names(names),
+        states=selection.state_filter(states, known=selection.NODE_WORDS),
+        partitions=partitions,
     )
     return [row.name for row in wanted.pick(NODES, partitions={"n9": ("x",)})]
 
@@ -37,7 +39,7 @@ def jobs(wanted: selection.Jobs) -> list[int]:
 
 
 def in_state(text: str) -> selection.Jobs:
-    return selection.Jobs(states=selection.wish([text], known=selection.JOB_WORDS))
+    return selection.Jobs(states=selection.state_filter([text], known=selection.JOB_WORDS))
 
 
 def test_nodes_come_in_the_order_in_which_people_count() -> None:

@@ -3,7 +3,16 @@
 from hypothesis import given, strategies as st
 from tests.unit.slurm.scripted import COMPLETED, RUNNING, job
 
-from sunk.slurm.mirror.confidence import FLOOR, UNSAVED, JobNumbers, Losses, Lost, Passage, explains_job, is_same_job
+from sunk.slurm.mirror.confidence import (
+    FLOOR,
+    UNSAVED,
+    JobNumbers,
+    Losses,
+    MissingRow,
+    Passage,
+    explains_job,
+    is_same_job,
+)
 from sunk.slurm.mirror.rows import Rows
 from sunk.slurm.records import Job
 
@@ -19,7 +28,7 @@ def watched(share: float = 0.1) -> tuple[Rows[int, Job], Losses[int, Job]]:
 
 def read(rows: Rows[int, Job], losses: Losses[int, Job], found: dict[int, int], passage: Passage) -> None:
     difference = rows.compare(job(number, state=state) for number, state in found.items())
-    losses.look(difference, passage)
+    losses.examine(difference, passage)
     rows.replace(difference)
 
 
@@ -67,7 +76,7 @@ def test_what_was_lost_is_told_as_long_as_the_rest_of_it_is_missing() -> None:
 def test_a_job_without_a_limit_slips_away_only_unread_or_unsaved(*, state: int, gap: float, age: int) -> None:
     clock = 1_000_000
     row = job(1, state=state, submit_time=clock - int(gap) - age)
-    lost = Lost(row, when=5.0)
+    lost = MissingRow(row, when=5.0)
     unread = Passage(now=5.0, gap=gap, clock=clock, min_job_age=300)
     assert explains_job(lost, unread) is (gap + 1 >= 300)
     restarted = Passage(now=5.0, gap=gap, clock=clock, restarted=True, min_job_age=300)
@@ -78,7 +87,7 @@ def test_a_job_without_a_limit_slips_away_only_unread_or_unsaved(*, state: int, 
 
 
 def test_a_job_whose_limit_is_over_has_ended_whoever_was_away() -> None:
-    limited = Lost(job(1, time_limit=10, end_time=1000), when=0.0)
+    limited = MissingRow(job(1, time_limit=10, end_time=1000), when=0.0)
     for restarted in (False, True):
         late = Passage(now=900.0, clock=1300, restarted=restarted, min_job_age=300)
         assert explains_job(limited, late)
@@ -86,7 +95,7 @@ def test_a_job_whose_limit_is_over_has_ended_whoever_was_away() -> None:
 
 
 def test_a_slurm_that_forgets_no_job_has_no_reason_to() -> None:
-    limited = Lost(job(1, time_limit=10, end_time=1000), when=0.0)
+    limited = MissingRow(job(1, time_limit=10, end_time=1000), when=0.0)
     assert not explains_job(limited, Passage(now=0.0, gap=1e6, clock=2000, min_job_age=0))
 
 
@@ -105,7 +114,7 @@ def tasks(*numbers: int, array: int = 10) -> list[Job]:
 
 def read_jobs(rows: Rows[int, Job], losses: Losses[int, Job], found: list[Job], passage: Passage) -> None:
     difference = rows.compare(found)
-    losses.look(difference, passage)
+    losses.examine(difference, passage)
     rows.replace(difference)
 
 
@@ -128,11 +137,11 @@ def test_tasks_that_were_split_off_a_moment_before_a_kill_may_be_forgotten(age: 
 @given(age=st.integers(0, 100))
 def test_numbers_of_tasks_that_were_split_off_a_moment_before_a_kill_are_given_again(age: int) -> None:
     numbers = JobNumbers()
-    numbers.look(tasks(10), Passage(now=0.0, clock=1000))
-    numbers.look(tasks(11, 12, 13), Passage(now=100.0, gap=1.0, clock=1100))
+    numbers.examine(tasks(10), Passage(now=0.0, clock=1000))
+    numbers.examine(tasks(11, 12, 13), Passage(now=100.0, gap=1.0, clock=1100))
     boot = 1101 + age
-    numbers.look([], Passage(now=101.0 + age, gap=1.0, clock=boot, restarted=True, boot=boot))
-    numbers.look([job(11, submit_time=boot + 1)], Passage(now=103.0 + age, gap=1.0, clock=boot + 2, boot=boot))
+    numbers.examine([], Passage(now=101.0 + age, gap=1.0, clock=boot, restarted=True, boot=boot))
+    numbers.examine([job(11, submit_time=boot + 1)], Passage(now=103.0 + age, gap=1.0, clock=boot + 2, boot=boot))
     if age <= UNSAVED:
         assert numbers.suspicion is None
     if age > UNSAVED + 3:
@@ -141,10 +150,10 @@ def test_numbers_of_tasks_that_were_split_off_a_moment_before_a_kill_are_given_a
 
 def test_numbers_that_were_forgotten_say_nothing_at_the_next_start_either() -> None:
     numbers = JobNumbers()
-    numbers.look([job(10, submit_time=100)], Passage(now=0.0, clock=1000))
-    numbers.look(tasks(*range(11, 20)), Passage(now=100.0, gap=1.0, clock=1100))
+    numbers.examine([job(10, submit_time=100)], Passage(now=0.0, clock=1000))
+    numbers.examine(tasks(*range(11, 20)), Passage(now=100.0, gap=1.0, clock=1100))
     for boot, number in ((1105, 11), (1200, 12)):
-        numbers.look([], Passage(now=boot - 1000.0, gap=1.0, clock=boot, restarted=True, boot=boot))
+        numbers.examine([], Passage(now=boot - 1000.0, gap=1.0, clock=boot, restarted=True, boot=boot))
         later = Passage(now=boot - 998.0, gap=1.0, clock=boot + 2, boot=boot)
-        numbers.look([job(number, submit_time=boot + 1)], later)
+        numbers.examine([job(number, submit_time=boot + 1)], later)
         assert numbers.suspicion is None
