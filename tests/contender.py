@@ -16,7 +16,7 @@ from msgspec import Struct, json
 from sunk.kube.api.client import Client
 from sunk.kube.api.patch import Merge
 from sunk.kube.auth import access
-from sunk.kube.control.lease import Lease
+from sunk.kube.control.lease import LeaderElection
 from sunk.kube.control.term import LeaseTerm, LeaseTiming
 from sunk.kube.core import CONFIG_MAPS, ConfigMap
 from sunk.kube.errors import Conflict
@@ -76,7 +76,7 @@ class Contender:
 async def contend(part: Part, notes: TextIO) -> None:
     found = access.from_kubeconfig(part.kubeconfig)
     async with Client(found) as own, Client(found) as working:
-        lease = Lease(own, Key(part.namespace, LEASE), name=part.name, timing=part.timing)
+        lease = LeaderElection(own, Key(part.namespace, LEASE), name=part.name, timing=part.timing)
         leading = asyncio.create_task(lease.lead(Contender(part, working, notes).work), name="lead")
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, leading.cancel)
         await asyncio.wait((leading,))

@@ -9,7 +9,7 @@ from typing import Any
 
 from bench.slurm.submits import submit
 from sunk.slurm.libslurm.library import THREADS, Library
-from sunk.slurm.orders.jobs import Jobs
+from sunk.slurm.orders.jobs import JobOrders
 from sunk.slurm.records import Table
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -27,7 +27,7 @@ def resident() -> float:
 async def round_of(library: Library, *, reads: int, submits: int) -> float:
     """Submit and cancel some jobs, read some thousand times, and give the megabytes that are resident after it."""
     left = iter(await submit(library, count=submits))
-    jobs = Jobs(library)
+    jobs = JobOrders(library)
 
     async def cancel() -> None:
         for number in left:

@@ -11,7 +11,7 @@ from sunk.slurm.libslurm.library import Library
 from sunk.slurm.mirror import reading
 from sunk.slurm.mirror.confidence import State
 from sunk.slurm.mirror.mirror import Mirror
-from sunk.slurm.mirror.reading import Pace
+from sunk.slurm.mirror.reading import MirrorPace
 from sunk.slurm.orders.nodes import Orders
 from sunk.slurm.records import Tables
 
@@ -68,7 +68,7 @@ class Watched:
 async def follow(library: Library, *, seconds: float, period: float, whole: float = PLENTY) -> Quiet:
     """Run a mirror at a steady period."""
     reader = Watched(library)
-    mirror = Mirror(reader, pace=Pace(quickest=period, slowest=period, whole=whole))
+    mirror = Mirror(reader, pace=MirrorPace(quickest=period, slowest=period, whole=whole))
     async with mirror.running():
         await mirror.read_after()
         await asyncio.sleep(6)  # the first read was whole; soon after one more is asked for than when nothing happens

@@ -4,12 +4,12 @@ import asyncio
 import time
 
 from sunk.slurm.libslurm.library import THREADS, Library
-from sunk.slurm.orders.description import Description
-from sunk.slurm.orders.jobs import Jobs
+from sunk.slurm.orders.description import JobDescription
+from sunk.slurm.orders.jobs import JobOrders
 
 ALICE = 1001
 # Held: it neither starts nor costs a scheduler anything, on whatever nodes there are.
-JOB = Description(
+JOB = JobDescription(
     name="bench",
     script="#!/bin/sh\nsleep 600\n",
     user_id=ALICE,
@@ -25,7 +25,7 @@ AHEAD = 4
 
 async def submit(library: Library, *, count: int) -> list[int]:
     """Give the numbers of the new jobs."""
-    jobs, left = Jobs(library), iter(range(count))
+    jobs, left = JobOrders(library), iter(range(count))
     numbers: list[int] = []
 
     async def some() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from sunk.slurm.libslurm.wire import Change, Wire
+from sunk.slurm.libslurm.wire import NodeChange, Wire
 from sunk.slurm.records import Node
 from sunk.slurm.states import NodeFlag
 
@@ -52,7 +52,7 @@ def until(wire: Wire, *, names: Collection[str], draining: bool, pause: float) -
 def bare(wire: Wire, *, name: str, pause: float) -> float:
     """Write something that nobody minds, and look until it is there."""
     began = time.monotonic()
-    wire.update_nodes(Change(names=name, comment=f"at {began}"))
+    wire.update_nodes(NodeChange(names=name, comment=f"at {began}"))
     _look(wire, {name}, lambda row: row.comment == f"at {began}", pause=pause)
     return time.monotonic() - began
 
@@ -60,7 +60,7 @@ def bare(wire: Wire, *, name: str, pause: float) -> float:
 def drain(wire: Wire, *, name: str, reason: str) -> float:
     """Do what `scontrol` does, and give the moment before it."""
     began = time.monotonic()
-    wire.update_nodes(Change(names=name, state=NodeFlag.DRAIN.value, reason=reason))
+    wire.update_nodes(NodeChange(names=name, state=NodeFlag.DRAIN.value, reason=reason))
     return began
 
 
@@ -76,7 +76,7 @@ def state(wire: Wire, *, name: str) -> State:
 
 
 def undrain(wire: Wire, *, names: str) -> None:
-    wire.update_nodes(Change(names=names, state=NodeFlag.UNDRAIN.value))
+    wire.update_nodes(NodeChange(names=names, state=NodeFlag.UNDRAIN.value))
 
 
 def requests(wire: Wire) -> dict[int, int]:

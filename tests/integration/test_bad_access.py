@@ -24,16 +24,16 @@ from sunk.kube.auth import access
 from sunk.kube.auth.credentials import Token, TokenFile
 from sunk.kube.auth.plugin import Plugin
 from sunk.kube.cache.view import Synced
-from sunk.kube.cache.watch import Pace, Watch
+from sunk.kube.cache.watch import Watch, WatchPace
 from sunk.kube.control import lease
-from sunk.kube.control.lease import Lease
+from sunk.kube.control.lease import LeaderElection
 from sunk.kube.control.term import LeaseTiming
 from sunk.kube.core import CONFIG_MAPS, NODES
 from sunk.kube.errors import Forbidden, Unauthorized, Unreachable
 from sunk.kube.resource import Key, Record, Resource
 
 PATIENCE = 20.0
-HASTY = Pace(first_delay=0.02, longest_delay=0.05, refused_delay=0.1)
+HASTY = WatchPace(first_delay=0.02, longest_delay=0.05, refused_delay=0.1)
 V1 = "client.authentication.k8s.io/v1"
 
 
@@ -334,7 +334,7 @@ async def test_a_wall_clock_that_jumps_changes_nothing_for_the_leader(
 
     monkeypatch.setattr(lease, "_stamp", stamp)
     timing = LeaseTiming(duration=2, margin=0.6, interval=0.2)
-    leader, rival = (Lease(kube.client, Key(kube.namespace, "l"), timing=timing) for _ in range(2))
+    leader, rival = (LeaderElection(kube.client, Key(kube.namespace, "l"), timing=timing) for _ in range(2))
     async with leader.held() as term:
         waiting = asyncio.create_task(rival.held().__aenter__(), name="rival")
         await asyncio.sleep(3)

@@ -10,12 +10,12 @@ from tests.conftest import Kube
 
 from sunk.kube.api.client import Client, Scope
 from sunk.kube.auth import access
-from sunk.kube.control.events import EVENTS, LONGEST_NOTE, Recorder, Reference, Restraint, about, fill
+from sunk.kube.control.events import EVENTS, LONGEST_NOTE, EventLimits, Recorder, Reference, about, fill
 from sunk.kube.core import CONFIG_MAPS
 from sunk.kube.resource import Record, Resource
 
 PATIENCE = 20.0
-PROMPT = Restraint(calm=0.1)
+PROMPT = EventLimits(calm=0.1)
 WHO = "sunk.test/events"
 
 
@@ -95,7 +95,7 @@ async def test_other_reasons_notes_and_objects_are_other_events(kube: Kube, thin
 
 
 async def test_after_a_while_the_same_is_a_new_event(kube: Kube, thing: Reference) -> None:
-    async with Recorder(kube.client, reporter=WHO, restraint=Restraint(window=0.2)) as events:
+    async with Recorder(kube.client, reporter=WHO, restraint=EventLimits(window=0.2)) as events:
         events.tell(thing, "One", "a", action="Do")
         await asyncio.sleep(0.3)
         events.tell(thing, "One", "a", action="Do")
@@ -122,7 +122,7 @@ async def test_an_event_that_was_deleted_meanwhile_is_written_anew(kube: Kube, t
 
 
 async def test_one_object_cannot_say_too_much_and_nor_can_all(kube: Kube, thing: Reference) -> None:
-    restraint = Restraint(object_burst=3, remembered=10)
+    restraint = EventLimits(object_burst=3, remembered=10)
     async with Recorder(kube.client, reporter=WHO, restraint=restraint) as events:
         for number in range(8):
             events.tell(thing, f"Reason{number}", "a", action="Do")
@@ -168,7 +168,7 @@ async def test_a_server_out_of_reach_delays_nobody_and_hears_it_later(kube: Kube
             cable.mend()
             await until_written(events)
         assert len(await found(kube)) == 1
-        async with Recorder(client, reporter=WHO, restraint=Restraint(grace=0.3)) as events:
+        async with Recorder(client, reporter=WHO, restraint=EventLimits(grace=0.3)) as events:
             cable.stall()
             events.tell(thing, "Two", "a", action="Do")
             await asyncio.sleep(0.1)

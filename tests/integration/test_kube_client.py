@@ -17,7 +17,7 @@ from sunk.kube.api.patch import Apply, Json, Merge, Strategic
 from sunk.kube.auth import access
 from sunk.kube.auth.credentials import Token
 from sunk.kube.cache.view import Changed, Deleted, Event, Synced
-from sunk.kube.cache.watch import Pace, Watch, watch
+from sunk.kube.cache.watch import Watch, WatchPace, watch
 from sunk.kube.core import CONFIG_MAPS, NODES, PODS, ConfigMap, Pod
 from sunk.kube.errors import (
     AlreadyExists,
@@ -32,7 +32,7 @@ from sunk.kube.errors import (
 from sunk.kube.resource import Key, Record, Resource
 
 PATIENCE = 20.0
-HASTY = Pace(first_delay=0.02, longest_delay=0.1)
+HASTY = WatchPace(first_delay=0.02, longest_delay=0.1)
 
 
 class Maps:
@@ -282,7 +282,7 @@ async def test_a_server_that_does_not_end_its_streamed_list_is_read_in_pages(map
     for name in "abc":
         await maps.put(name)
     store = Store({})
-    async with watch(maps.client, CONFIG_MAPS, maps.scope, pace=Pace(listing=0.0)) as events:
+    async with watch(maps.client, CONFIG_MAPS, maps.scope, pace=WatchPace(listing=0.0)) as events:
         await until(events, store, syncs=1)
         await maps.put("end")
         await until(events, store, name="end")
@@ -300,7 +300,7 @@ async def test_an_object_of_the_largest_size_passes(maps: Maps) -> None:
 
 async def test_a_stream_that_the_server_ends_is_resumed_without_a_new_list(maps: Maps) -> None:
     store = Store({})
-    async with watch(maps.client, CONFIG_MAPS, maps.scope, pace=Pace(lifetime=1.0)) as events:
+    async with watch(maps.client, CONFIG_MAPS, maps.scope, pace=WatchPace(lifetime=1.0)) as events:
         await until(events, store, syncs=1)
         for name in ("a", "b", "end"):
             await asyncio.sleep(0.8)

@@ -26,7 +26,7 @@ from sunk.kube.api.patch import Merge
 from sunk.kube.auth import access
 from sunk.kube.cache.collection import Collection
 from sunk.kube.cache.store import number
-from sunk.kube.cache.watch import Pace
+from sunk.kube.cache.watch import WatchPace
 from sunk.kube.control.controller import Controller, Effort, Source, itself
 from sunk.kube.control.queue import BackOff
 from sunk.kube.control.tasks import running
@@ -42,7 +42,7 @@ from sunk.local.shell import run
 
 PREFIX = "test-frail-"
 PATIENCE = 30.0
-HASTY = Pace(silence=2.0, first_delay=0.02, longest_delay=0.3)
+HASTY = WatchPace(silence=2.0, first_delay=0.02, longest_delay=0.3)
 
 COMPACT = f"""
 import json, urllib.request

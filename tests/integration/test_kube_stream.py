@@ -17,7 +17,7 @@ from sunk.kube.api.patch import Merge
 from sunk.kube.auth import access
 from sunk.kube.auth.access import Access
 from sunk.kube.cache.view import Changed, Synced
-from sunk.kube.cache.watch import USUAL, Pace, Watch
+from sunk.kube.cache.watch import USUAL, Watch, WatchPace
 from sunk.kube.core import CONFIG_MAPS, NODES, ConfigMap
 
 PATIENCE = 60.0
@@ -32,7 +32,7 @@ async def until(check: Callable[[], bool]) -> None:
 class Follower:
     """The version of every ConfigMap as a watch has said it, read by somebody who takes his time."""
 
-    def __init__(self, client: Client, scope: Scope, *, pace: Pace = USUAL) -> None:
+    def __init__(self, client: Client, scope: Scope, *, pace: WatchPace = USUAL) -> None:
         self.watch = Watch(client, CONFIG_MAPS, scope, pace=pace)
         self.versions: dict[str, int] = {}
         self.synced = False
@@ -113,7 +113,7 @@ async def wired(kube: Kube) -> AsyncIterator[tuple[Cable, Client]]:
 async def test_a_connection_that_falls_silent_in_a_flood_is_noticed(kube: Kube) -> None:
     writer = Writer(kube)
     await writer.fill()
-    pace = Pace(silence=1.0, first_delay=0.02, longest_delay=0.1)
+    pace = WatchPace(silence=1.0, first_delay=0.02, longest_delay=0.1)
     async with wired(kube) as (cable, client):
         follower = Follower(client, writer.scope, pace=pace)
         async with following(follower):

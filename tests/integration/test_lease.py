@@ -21,7 +21,7 @@ from sunk.kube.api.patch import Merge
 from sunk.kube.auth import access
 from sunk.kube.cache.view import Changed
 from sunk.kube.cache.watch import watch
-from sunk.kube.control.lease import Lease, identity
+from sunk.kube.control.lease import LeaderElection, identity
 from sunk.kube.control.term import LeaseLost, LeaseTerm, LeaseTiming
 from sunk.kube.core import CONFIG_MAPS, LEASES, ConfigMap
 from sunk.kube.resource import Key
@@ -127,7 +127,7 @@ async def test_a_leader_that_was_stopped_for_too_long_acts_no_more(kube: Kube, t
     print(f"taken over after {taken_over:.2f} s, handed over in {handed_over:.2f} s, {len(place.seen)} acts")  # noqa: T201 - for whoever asks
 
 
-async def _stay(lease: Lease, started: asyncio.Event) -> None:
+async def _stay(lease: LeaderElection, started: asyncio.Event) -> None:
     async with lease.held():
         started.set()
         await asyncio.sleep(PATIENCE)
@@ -137,8 +137,8 @@ async def _stay(lease: Lease, started: asyncio.Event) -> None:
 async def test_a_leader_that_cannot_reach_the_server_steps_down_in_time(kube: Kube, failure: str) -> None:
     cable, started = Cable(), asyncio.Event()
     async with cable.laid(access.from_kubeconfig(kube.kubeconfig)) as through, Client(through) as far:
-        losing = Lease(far, Key(kube.namespace, "l"), timing=QUICK)
-        waiting = Lease(kube.client, Key(kube.namespace, "l"), timing=QUICK)
+        losing = LeaderElection(far, Key(kube.namespace, "l"), timing=QUICK)
+        waiting = LeaderElection(kube.client, Key(kube.namespace, "l"), timing=QUICK)
         leading = asyncio.create_task(_stay(losing, started), name="leader")
         await started.wait()
         await asyncio.sleep(QUICK.interval * 2)
@@ -154,13 +154,13 @@ async def test_a_leader_that_cannot_reach_the_server_steps_down_in_time(kube: Ku
 
 
 @asynccontextmanager
-async def held(lease: Lease) -> AsyncIterator[LeaseTerm]:
+async def held(lease: LeaderElection) -> AsyncIterator[LeaseTerm]:
     async with asyncio.timeout(PATIENCE), lease.held() as term:
         yield term
 
 
 async def test_a_lease_is_renewed_for_as_long_as_the_block_lasts(kube: Kube) -> None:
-    lease = Lease(kube.client, Key(kube.namespace, "l"), timing=QUICK)
+    lease = LeaderElection(kube.client, Key(kube.namespace, "l"), timing=QUICK)
     async with held(lease) as term:
         await asyncio.sleep(QUICK.duration * 1.5)
         assert term.holds()
@@ -174,16 +174,16 @@ async def test_a_lease_is_renewed_for_as_long_as_the_block_lasts(kube: Kube) -> 
 
 async def test_a_lease_that_was_given_back_is_taken_at_once(kube: Kube) -> None:
     key = Key(kube.namespace, "l")
-    async with held(Lease(kube.client, key, timing=CALM)):
+    async with held(LeaderElection(kube.client, key, timing=CALM)):
         pass
     began = time.monotonic()
-    async with held(Lease(kube.client, key, timing=CALM)):
+    async with held(LeaderElection(kube.client, key, timing=CALM)):
         assert time.monotonic() - began < 1
     assert (await kube.client.get(LEASES, "l", namespace=kube.namespace)).spec.lease_transitions == 1
 
 
 async def test_a_lease_taken_by_force_ends_the_block_at_the_next_renewal(kube: Kube) -> None:
-    lease, started = Lease(kube.client, Key(kube.namespace, "l"), timing=CALM), asyncio.Event()
+    lease, started = LeaderElection(kube.client, Key(kube.namespace, "l"), timing=CALM), asyncio.Event()
     leading = asyncio.create_task(_stay(lease, started), name="leader")
     await started.wait()
     patch = Merge({"spec": {"holderIdentity": "somebody"}})
@@ -193,7 +193,7 @@ async def test_a_lease_taken_by_force_ends_the_block_at_the_next_renewal(kube: K
 
 
 async def test_a_deleted_lease_is_a_lost_one(kube: Kube) -> None:
-    lease, started = Lease(kube.client, Key(kube.namespace, "l"), timing=CALM), asyncio.Event()
+    lease, started = LeaderElection(kube.client, Key(kube.namespace, "l"), timing=CALM), asyncio.Event()
     leading = asyncio.create_task(_stay(lease, started), name="leader")
     await started.wait()
     await kube.client.delete(LEASES, "l", Deletion(), namespace=kube.namespace)
@@ -202,7 +202,7 @@ async def test_a_deleted_lease_is_a_lost_one(kube: Kube) -> None:
 
 
 async def test_somebody_who_annotates_the_lease_takes_nothing_away(kube: Kube) -> None:
-    lease = Lease(kube.client, Key(kube.namespace, "l"), timing=QUICK)
+    lease = LeaderElection(kube.client, Key(kube.namespace, "l"), timing=QUICK)
     async with held(lease) as term:
         for number in range(10):
             patch = Merge({"metadata": {"annotations": {"number": str(number)}}})

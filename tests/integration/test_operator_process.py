@@ -26,7 +26,7 @@ from sunk.kube.errors import NotFound
 from sunk.kube.resource import Key
 from sunk.operator.commands import NAME
 from sunk.service.part import Build, Part, Setting
-from sunk.service.process import Service, ServiceSettings
+from sunk.service.process import ServiceProcess, ServiceSettings
 
 PATIENCE = 30.0
 QUICK = LeaseTiming(duration=2, margin=0.6, interval=0.2)
@@ -117,7 +117,7 @@ async def operator(
         grace=grace,
     )
     told = asyncio.Event()
-    made = Service(order, access=by or access.from_kubeconfig(kube.kubeconfig))
+    made = ServiceProcess(order, access=by or access.from_kubeconfig(kube.kubeconfig))
     task = asyncio.create_task(made.serve(builds, told=told), name=f"operator {name}")
     try:
         yield Running(task, told, port)

@@ -8,7 +8,7 @@ from tests.slurm.asking import NODES, until_usable
 
 from sunk.local.slurm.remote import Remote
 from sunk.slurm.libslurm.library import Library
-from sunk.slurm.orders.jobs import Jobs
+from sunk.slurm.orders.jobs import JobOrders
 from sunk.slurm.orders.nodes import Orders
 
 # Elsewhere there is no libslurm to test.
@@ -29,8 +29,8 @@ def orders(library: Library) -> Orders:
 
 
 @pytest.fixture
-def jobs(library: Library) -> Jobs:
-    return Jobs(library)
+def jobs(library: Library) -> JobOrders:
+    return JobOrders(library)
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def cluster() -> Remote:
 
 
 @pytest.fixture(autouse=True)
-async def _left_as_found(library: Library, orders: Orders, jobs: Jobs) -> AsyncIterator[None]:
+async def _left_as_found(library: Library, orders: Orders, jobs: JobOrders) -> AsyncIterator[None]:
     """Tests share the cluster, so each leaves it without jobs and with nodes that can be used and bear no text of it."""
     yield
     table = await library.jobs()

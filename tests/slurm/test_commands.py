@@ -15,8 +15,8 @@ from tests.slurm.terminal import terminal
 from sunk.local.slurm.remote import Remote
 from sunk.slurm import rpcs
 from sunk.slurm.libslurm.library import Library
-from sunk.slurm.orders.description import Description
-from sunk.slurm.orders.jobs import Jobs
+from sunk.slurm.orders.description import JobDescription
+from sunk.slurm.orders.jobs import JobOrders
 from sunk.slurm.orders.nodes import Orders
 
 ALICE = 1001
@@ -45,9 +45,9 @@ def line(lines: list[str], start: str) -> str:
     return next(each for each in lines if each.startswith(start))
 
 
-def held(name: str) -> Description:
+def held(name: str) -> JobDescription:
     script = "#!/bin/sh\n"
-    return Description(
+    return JobDescription(
         name=name, script=script, user_id=ALICE, group_id=ALICE, min_nodes=1, memory=10, priority=0, time_limit=90
     )
 
@@ -82,7 +82,7 @@ def test_records_for_programs_have_every_field_by_its_name() -> None:
     assert "slurm" in {each["name"] for each in statistics["callers"]}
 
 
-async def test_jobs_are_shown_as_squeue_names_them(jobs: Jobs, cluster: Remote) -> None:
+async def test_jobs_are_shown_as_squeue_names_them(jobs: JobOrders, cluster: Remote) -> None:
     given = await jobs.submit(held("hold [bold]\nme"))
     array = int(cluster.run("sbatch", "--parsable", "--hold", "--array=1-9%2", "--wrap", "true", uid=ALICE))
     het = int(cluster.run("sbatch", "--parsable", "--hold", "-n1", "--wrap=true", ":", "-n1", uid=ALICE))
@@ -97,8 +97,8 @@ async def test_jobs_are_shown_as_squeue_names_them(jobs: Jobs, cluster: Remote) 
     assert {each["id"] for each in decoded("jobs", "-t", "pending")} == {given.job, array, het, het + 1}
 
 
-async def test_a_running_job_shows_its_nodes_and_an_ended_one_only_if_asked_for(jobs: Jobs) -> None:
-    given = await jobs.allocate(Description(name="bare", min_nodes=1, memory=10, wanted_nodes="n2"))
+async def test_a_running_job_shows_its_nodes_and_an_ended_one_only_if_asked_for(jobs: JobOrders) -> None:
+    given = await jobs.allocate(JobDescription(name="bare", min_nodes=1, memory=10, wanted_nodes="n2"))
     row = line(shown("jobs"), f"{given.job} ")
     assert row.split()[-1] == "n2"
     assert "RUNNING" in row

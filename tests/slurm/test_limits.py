@@ -9,10 +9,10 @@ from sunk.local.slurm.remote import Remote
 from sunk.slurm.binding.shapes import NODE_TEXT, SHORT
 from sunk.slurm.errors import SlurmError, TooLong, UnknownName
 from sunk.slurm.libslurm.library import Library
-from sunk.slurm.libslurm.wire import Change
+from sunk.slurm.libslurm.wire import NodeChange
 from sunk.slurm.orders import bounds
-from sunk.slurm.orders.description import Description
-from sunk.slurm.orders.jobs import Jobs
+from sunk.slurm.orders.description import JobDescription
+from sunk.slurm.orders.jobs import JobOrders
 from sunk.slurm.orders.nodes import Orders
 
 HELD = {"min_nodes": 1, "memory": 10, "priority": 0}
@@ -20,8 +20,8 @@ KIB = 1 << 10
 MIB = 1 << 20
 
 
-def held(**more: Any) -> Description:
-    return Description(**{"name": "held", **HELD, **more})
+def held(**more: Any) -> JobDescription:
+    return JobDescription(**{"name": "held", **HELD, **more})
 
 
 async def test_the_longest_texts_of_nodes_come_back_whole(library: Library, orders: Orders) -> None:
@@ -38,7 +38,7 @@ async def test_the_longest_texts_of_nodes_come_back_whole(library: Library, orde
 
 
 async def test_slurm_itself_would_take_any_length_and_we_keep_the_beginning(library: Library, orders: Orders) -> None:
-    library.wire.update_nodes(Change(names="n1", comment="ü" * MIB))
+    library.wire.update_nodes(NodeChange(names="n1", comment="ü" * MIB))
     found = (await node(library, "n1")).comment
     assert found == "ü" * ((NODE_TEXT - 3) // 2) + "..."
     assert bounds.is_long(found)
@@ -50,16 +50,18 @@ async def test_an_extra_of_many_megabytes_is_left_alone_and_keeps_no_other_node_
 ) -> None:
     """Also where it holds our key, which cannot be written to any more."""
     theirs = f'{{"sunk":0,"theirs":"{"x" * (8 * MIB)}"}}'
-    library.wire.update_nodes(Change(names="n1", extra=theirs))
+    library.wire.update_nodes(NodeChange(names="n1", extra=theirs))
     outcome = await orders.merge_extra({"n1": {"sunk": 1}, "n2": {"sunk": 1}})
     assert (outcome.done, outcome.refused) == (("n2",), ("n1",))
     shown = cluster.run("scontrol", "show", "node", "n1", on="controller")
     assert len(shown) > 8 * MIB, "all of it is still there"
     assert len((await node(library, "n1")).extra) <= NODE_TEXT
-    library.wire.update_nodes(Change(names="n[1-2]", extra=""))
+    library.wire.update_nodes(NodeChange(names="n[1-2]", extra=""))
 
 
-async def test_what_users_write_into_jobs_is_cut_where_nothing_is_decided_upon_it(library: Library, jobs: Jobs) -> None:
+async def test_what_users_write_into_jobs_is_cut_where_nothing_is_decided_upon_it(
+    library: Library, jobs: JobOrders
+) -> None:
     long = "ü" * (bounds.JOB_TEXT // 2)
     given = await jobs.allocate(held(name=long, comment=long, extra=long, wanted_nodes=",".join(["n1"] * 1000)))
     found = await job(library, given.job)
@@ -84,11 +86,11 @@ async def test_an_extra_that_users_filled_is_left_alone_and_keeps_no_other_node_
     library: Library, orders: Orders
 ) -> None:
     theirs = f'{{"theirs":"{"x" * bounds.LONG_TEXT}"}}'
-    library.wire.update_nodes(Change(names="n1", extra=theirs))
+    library.wire.update_nodes(NodeChange(names="n1", extra=theirs))
     outcome = await orders.merge_extra({"n1": {"sunk": 1}, "n2": {"sunk": 1}})
     assert (outcome.done, outcome.refused) == (("n2",), ("n1",))
     assert theirs.startswith((await node(library, "n1")).extra.removesuffix("..."))
-    library.wire.update_nodes(Change(names="n[1-2]", extra="{}"))
+    library.wire.update_nodes(NodeChange(names="n[1-2]", extra="{}"))
 
 
 async def test_a_thousand_features_are_kept_and_a_long_one_too(library: Library, orders: Orders) -> None:
@@ -101,7 +103,7 @@ async def test_a_thousand_features_are_kept_and_a_long_one_too(library: Library,
 
 @pytest.mark.parametrize("name", ["name", "comment", "extra", "account", "qos"])
 async def test_longer_texts_of_jobs_are_refused_by_name_where_slurm_would_not_say_which(
-    library: Library, jobs: Jobs, name: str
+    library: Library, jobs: JobOrders, name: str
 ) -> None:
     long = held(**{name: "x" * (bounds.JOB_TEXT + 1)})
     with pytest.raises(ValueError, match=f"the {name} of a job is 1,025 bytes long, and 1,024 is the most"):
@@ -110,7 +112,7 @@ async def test_longer_texts_of_jobs_are_refused_by_name_where_slurm_would_not_sa
         library.wire.allocate(long)
 
 
-async def test_a_script_is_as_long_as_slurm_takes(jobs: Jobs) -> None:
+async def test_a_script_is_as_long_as_slurm_takes(jobs: JobOrders) -> None:
     whole = "#!/bin/sh\n#".ljust(4 * MIB - KIB, "x")
     await jobs.submit(held(script=whole, environment={"LONG": "x" * 64 * KIB}))
     with pytest.raises(TooLong, match="submit job held"):
@@ -127,7 +129,7 @@ async def test_a_script_is_as_long_as_slurm_takes(jobs: Jobs) -> None:
         ("time_limit", 0),
     ],
 )
-async def test_the_largest_numbers_are_numbers(library: Library, jobs: Jobs, name: str, value: int) -> None:
+async def test_the_largest_numbers_are_numbers(library: Library, jobs: JobOrders, name: str, value: int) -> None:
     given = await jobs.allocate(held(**{name: value}))
     found = await job(library, given.job)
     shown = {"cpus_per_task": found.cpus, "min_nodes": found.node_count}
@@ -147,18 +149,20 @@ async def test_the_largest_numbers_are_numbers(library: Library, jobs: Jobs, nam
         ("priority", 2**32),
     ],
 )
-async def test_numbers_that_slurm_would_take_for_something_else_are_refused(jobs: Jobs, name: str, value: int) -> None:
+async def test_numbers_that_slurm_would_take_for_something_else_are_refused(
+    jobs: JobOrders, name: str, value: int
+) -> None:
     with pytest.raises(ValueError, match=f"the {name} of a job has to be from 0 to"):
         await jobs.allocate(held(**{name: value}))
 
 
-async def test_a_memory_with_the_highest_bit_is_none_at_all_for_slurm(library: Library, jobs: Jobs) -> None:
+async def test_a_memory_with_the_highest_bit_is_none_at_all_for_slurm(library: Library, jobs: JobOrders) -> None:
     given = library.wire.allocate(held(memory=2**63, work_dir="/"))
     assert (await job(library, given.job)).memory == 0
     await jobs.cancel(given.job)
 
 
-async def test_no_nodes_are_too_few(jobs: Jobs) -> None:
+async def test_no_nodes_are_too_few(jobs: JobOrders) -> None:
     with pytest.raises(SlurmError, match=r"allocate job held: Node count .* \(ESLURM_INVALID_NODE_COUNT 2006\)"):
         await jobs.allocate(held(min_nodes=0))
 
@@ -170,7 +174,7 @@ async def test_ten_thousand_names_that_no_range_joins_go_in_one_order(library: L
     assert (await node(library, "n1")).state.draining
 
 
-async def test_a_list_of_nodes_for_a_job_is_bounded(jobs: Jobs) -> None:
+async def test_a_list_of_nodes_for_a_job_is_bounded(jobs: JobOrders) -> None:
     names = ",".join(f"x{index}y" for index in range(9000))
     with pytest.raises(UnknownName):
         await jobs.allocate(held(wanted_nodes=names))

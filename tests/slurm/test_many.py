@@ -7,8 +7,8 @@ import pytest
 from tests.slurm.asking import node
 
 from sunk.slurm.libslurm.library import Library
-from sunk.slurm.orders.description import Description
-from sunk.slurm.orders.jobs import Jobs
+from sunk.slurm.orders.description import JobDescription
+from sunk.slurm.orders.jobs import JobOrders
 from sunk.slurm.orders.nodes import Orders
 
 MANY = 1000
@@ -25,8 +25,8 @@ def narrow(library: Library) -> Iterator[Library]:
 
 
 async def test_a_thousand_cancels_at_once_all_succeed(library: Library, narrow: Library) -> None:
-    jobs = Jobs(narrow)
-    held = Description(name="held", min_nodes=1, memory=10, priority=0)
+    jobs = JobOrders(narrow)
+    held = JobDescription(name="held", min_nodes=1, memory=10, priority=0)
     given = await asyncio.gather(*(jobs.allocate(held) for _ in range(MANY)))
     numbers = {each.job for each in given}
     assert len(numbers) == MANY

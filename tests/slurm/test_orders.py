@@ -12,19 +12,19 @@ from tests.slurm.asking import job, node, until
 from sunk.local.slurm.remote import Remote
 from sunk.slurm.errors import InvalidState, NotBatch, SlurmError, Transition
 from sunk.slurm.libslurm.library import Library
-from sunk.slurm.libslurm.wire import Change, Expected
+from sunk.slurm.libslurm.wire import Expected, NodeChange
 from sunk.slurm.orders import guarded
-from sunk.slurm.orders.description import Description
+from sunk.slurm.orders.description import JobDescription
 from sunk.slurm.orders.guarded import Covered
-from sunk.slurm.orders.jobs import Jobs
+from sunk.slurm.orders.jobs import JobOrders
 from sunk.slurm.orders.nodes import Orders
 from sunk.slurm.states import JobBase, NodeBase, NodeFlag
 
 ALICE = 1001
 
 
-def _batch(script: str) -> Description:
-    wanted = Description(name="batch", script=script, min_nodes=1, memory=50, user_id=ALICE, group_id=ALICE)
+def _batch(script: str) -> JobDescription:
+    wanted = JobDescription(name="batch", script=script, min_nodes=1, memory=50, user_id=ALICE, group_id=ALICE)
     return replace(wanted, std_out="/dev/null", std_err="/dev/null", requeue=True)
 
 
@@ -85,14 +85,14 @@ async def test_our_keys_are_laid_over_those_of_users(library: Library, orders: O
     assert (await node(library, "n1")).extra == "{}"
 
 
-async def test_nodes_are_created_and_deleted(library: Library, orders: Orders, jobs: Jobs) -> None:
+async def test_nodes_are_created_and_deleted(library: Library, orders: Orders, jobs: JobOrders) -> None:
     line = "CPUs=4 RealMemory=1000 Feature=later State=CLOUD"
     for _ in range(2):
         assert (await orders.create(["made1", "made2"], line=line)).done == ("made1", "made2")
     found = await node(library, "made2")
     assert (found.cpus, found.features) == (4, ("later",))
     given = await jobs.allocate(
-        Description(name="on n1", wanted_nodes="n1", min_nodes=1, memory=10, user_id=ALICE, group_id=ALICE)
+        JobDescription(name="on n1", wanted_nodes="n1", min_nodes=1, memory=10, user_id=ALICE, group_id=ALICE)
     )
     outcome = await orders.delete(["made1", "made2", "n1", "nobody"])
     assert (outcome.done, outcome.refused) == (("made1", "made2", "nobody"), ("n1",))
@@ -103,7 +103,7 @@ async def test_nodes_are_created_and_deleted(library: Library, orders: Orders, j
 
 async def test_a_creation_that_would_kill_slurmctld_is_never_sent(library: Library) -> None:
     with pytest.raises(ValueError, match="starts with NodeName="):
-        library.wire.create_nodes(Change(names="made9"))
+        library.wire.create_nodes(NodeChange(names="made9"))
     assert await library.ping()
 
 
@@ -131,7 +131,7 @@ async def test_nodes_change_while_they_are_read(library: Library, orders: Orders
     await asyncio.gather(read(), write())
 
 
-async def test_a_batch_job_is_submitted_changed_and_signalled(library: Library, jobs: Jobs) -> None:
+async def test_a_batch_job_is_submitted_changed_and_signalled(library: Library, jobs: JobOrders) -> None:
     script = "#!/bin/sh\ntrap 'exit 3' USR1\nwhile true; do sleep 0.1; done\n"
     given = await jobs.submit(_batch(script))
 
@@ -139,7 +139,7 @@ async def test_a_batch_job_is_submitted_changed_and_signalled(library: Library, 
         return (await job(library, given.job)).state.base is JobBase.RUNNING
 
     await until(running)
-    assert await jobs.update(given.job, to=Description(extra="x: started", comment="ü"))
+    assert await jobs.update(given.job, to=JobDescription(extra="x: started", comment="ü"))
     found = await job(library, given.job)
     assert (found.extra, found.comment, found.name) == ("x: started", "ü", "batch")
     await asyncio.sleep(0.3)
@@ -154,7 +154,7 @@ async def test_a_batch_job_is_submitted_changed_and_signalled(library: Library, 
     assert not await jobs.cancel(given.job)
 
 
-async def test_one_step_is_signalled_alone(library: Library, jobs: Jobs) -> None:
+async def test_one_step_is_signalled_alone(library: Library, jobs: JobOrders) -> None:
     script = "#!/bin/sh\nsrun --overlap sleep 100\nexit 7\n"
     given = await jobs.submit(_batch(script))
 
@@ -172,7 +172,7 @@ async def test_one_step_is_signalled_alone(library: Library, jobs: Jobs) -> None
     assert (await job(library, given.job)).exit_status == 7 << 8
 
 
-async def test_a_batch_job_goes_back_into_the_queue(library: Library, jobs: Jobs) -> None:
+async def test_a_batch_job_goes_back_into_the_queue(library: Library, jobs: JobOrders) -> None:
     given = await jobs.submit(_batch("#!/bin/sh\nsleep 100\n"))
 
     async def running() -> bool:
@@ -187,8 +187,8 @@ async def test_a_batch_job_goes_back_into_the_queue(library: Library, jobs: Jobs
     await until(held)
 
 
-async def test_only_a_batch_job_can_be_requeued(jobs: Jobs) -> None:
-    given = await jobs.allocate(Description(name="bare", min_nodes=1, memory=10, user_id=ALICE, group_id=ALICE))
+async def test_only_a_batch_job_can_be_requeued(jobs: JobOrders) -> None:
+    given = await jobs.allocate(JobDescription(name="bare", min_nodes=1, memory=10, user_id=ALICE, group_id=ALICE))
     with pytest.raises(NotBatch):
         await jobs.requeue(given.job)
     assert not await jobs.requeue(4_000_000)
@@ -295,7 +295,7 @@ async def test_a_long_reason_is_put_back_as_far_as_we_send_it(library: Library, 
 async def test_what_was_seen_of_a_node_comes_back_with_the_error_of_its_change(library: Library) -> None:
     seen = await node(library, "n1")
     expected = Expected(state=seen.state_bits, flags=0, reason=seen.reason, reason_time=seen.reason_time)
-    wrong = Change(names="n1", state=NodeBase.ERROR.value)
+    wrong = NodeChange(names="n1", state=NodeBase.ERROR.value)
     watched = await library.call(partial(library.wire.update_if, wrong, expected), asked="update node n1")
     assert watched.sent
     assert isinstance(watched.trouble, InvalidState)

@@ -10,12 +10,12 @@ from tests.slurm.asking import node
 
 from sunk.slurm.libslurm.library import Library
 from sunk.slurm.mirror.mirror import Mirror
-from sunk.slurm.orders.description import Description
-from sunk.slurm.orders.jobs import Jobs
+from sunk.slurm.orders.description import JobDescription
+from sunk.slurm.orders.jobs import JobOrders
 from sunk.slurm.orders.nodes import Orders
 
 PAGE = Path(__file__).parents[2] / "docs" / "concepts" / "slurm.md"
-NAMES = (Description, Jobs, Library, Mirror, Orders)
+NAMES = (JobDescription, JobOrders, Library, Mirror, Orders)
 
 
 async def test_the_example_drains_a_node_and_allocates_a_job(

@@ -14,8 +14,8 @@ from sunk.model.hostlist import expand
 from sunk.slurm.libslurm.library import Library
 from sunk.slurm.libslurm.loading import load
 from sunk.slurm.mirror.reading import NOT_NOW, SELDOM
-from sunk.slurm.orders.description import Description
-from sunk.slurm.orders.jobs import Jobs
+from sunk.slurm.orders.description import JobDescription
+from sunk.slurm.orders.jobs import JobOrders
 from sunk.slurm.states import JobBase, JobFlag, NodeBase, NodeFlag
 
 ALICE = 1001
@@ -94,8 +94,8 @@ async def test_a_restart_shows_in_every_table(library: Library, cluster: Remote)
     await until(registered, seconds=60)  # what a slurmd says of itself is not among what is saved
 
 
-async def test_a_job_shows_the_gpus_that_it_holds(library: Library, jobs: Jobs) -> None:
-    wanted = Description(
+async def test_a_job_shows_the_gpus_that_it_holds(library: Library, jobs: JobOrders) -> None:
+    wanted = JobDescription(
         name="gpus", user_id=ALICE, group_id=ALICE, min_nodes=1, memory=500, tres_per_node="gres/gpu:h100:2", extra="x"
     )
     first, second = await jobs.allocate(wanted), await jobs.allocate(wanted)
@@ -113,8 +113,8 @@ async def test_a_job_shows_the_gpus_that_it_holds(library: Library, jobs: Jobs) 
         assert await jobs.cancel(each.job)
 
 
-async def test_a_gang_shows_its_gpus_node_by_node(library: Library, jobs: Jobs) -> None:
-    wanted = Description(
+async def test_a_gang_shows_its_gpus_node_by_node(library: Library, jobs: JobOrders) -> None:
+    wanted = JobDescription(
         name="gang", min_nodes=2, wanted_nodes="n1,g1", memory=100, user_id=ALICE, group_id=ALICE, whole_nodes=True
     )
     given = await jobs.allocate(wanted)
@@ -124,8 +124,8 @@ async def test_a_gang_shows_its_gpus_node_by_node(library: Library, jobs: Jobs) 
     await jobs.cancel(given.job)
 
 
-async def test_a_pending_job_says_why(library: Library, jobs: Jobs) -> None:
-    wanted = Description(
+async def test_a_pending_job_says_why(library: Library, jobs: JobOrders) -> None:
+    wanted = JobDescription(
         name="held",
         user_id=ALICE,
         group_id=ALICE,
@@ -156,8 +156,8 @@ async def test_an_array_shows_its_tasks(library: Library, cluster: Remote) -> No
 
 
 @pytest.mark.parametrize("text", STRANGE)
-async def test_strange_texts_come_through(library: Library, jobs: Jobs, text: str) -> None:
-    wanted = Description(
+async def test_strange_texts_come_through(library: Library, jobs: JobOrders, text: str) -> None:
+    wanted = JobDescription(
         name=text, extra=text, comment=text, user_id=ALICE, group_id=ALICE, min_nodes=1, priority=0, memory=10
     )
     given = await jobs.allocate(wanted)

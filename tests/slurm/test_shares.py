@@ -7,13 +7,13 @@ from sunk.model.hostlist import expand
 from sunk.slurm.cli.selection import partitions_by_node
 from sunk.slurm.libslurm.library import Library
 from sunk.slurm.mirror.mirror import Mirror
-from sunk.slurm.orders.description import Description
-from sunk.slurm.orders.jobs import Jobs
+from sunk.slurm.orders.description import JobDescription
+from sunk.slurm.orders.jobs import JobOrders
 from sunk.slurm.orders.nodes import Orders
 
 
-async def test_a_job_shows_its_cpus_and_gpus_node_by_node(library: Library, jobs: Jobs, cluster: Remote) -> None:
-    wanted = Description(name="gang", min_nodes=3, wanted_nodes="n[1-2],g1", memory=100, whole_nodes=True)
+async def test_a_job_shows_its_cpus_and_gpus_node_by_node(library: Library, jobs: JobOrders, cluster: Remote) -> None:
+    wanted = JobDescription(name="gang", min_nodes=3, wanted_nodes="n[1-2],g1", memory=100, whole_nodes=True)
     given = await jobs.allocate(wanted)
     found = await library.allocation(given.job)
     assert found is not None
@@ -32,8 +32,8 @@ async def test_a_job_shows_its_cpus_and_gpus_node_by_node(library: Library, jobs
     await until(shares)
 
 
-async def test_a_job_that_holds_no_node_has_no_shares(library: Library, jobs: Jobs) -> None:
-    given = await jobs.allocate(Description(name="held", min_nodes=1, memory=10, priority=0))
+async def test_a_job_that_holds_no_node_has_no_shares(library: Library, jobs: JobOrders) -> None:
+    given = await jobs.allocate(JobDescription(name="held", min_nodes=1, memory=10, priority=0))
     assert await library.allocation(given.job) is None
     await jobs.cancel(given.job)
     assert await library.allocation(given.job) is None

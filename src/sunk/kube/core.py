@@ -41,7 +41,7 @@ class Condition(Struct, frozen=True, gc=False, rename="camel"):
 
 
 def condition(conditions: tuple[Condition, ...], kind: str) -> Condition | None:
-    return next((one for one in conditions if one.type == kind), None)
+    return next((condition for condition in conditions if condition.type == kind), None)
 
 
 class Toleration(Struct, frozen=True, gc=False, rename="camel"):

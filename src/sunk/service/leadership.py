@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final, Never
 
-from sunk.kube.control.lease import Lease
+from sunk.kube.control.lease import LeaderElection
 from sunk.kube.control.tasks import running
 from sunk.kube.control.term import LeaseLost, LeaseTerm
 from sunk.service.part import Work
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 class Leadership:
     """What this process does while it leads, and its part in the election of a leader."""
 
-    def __init__(self, lease: Lease, *, grace: float) -> None:
+    def __init__(self, lease: LeaderElection, *, grace: float) -> None:
         self.lease: Final = lease
         self._grace = grace
         self._works: tuple[Work, ...] = ()

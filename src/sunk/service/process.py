@@ -31,7 +31,7 @@ from sunk.kube.cache.collection import Collection
 from sunk.kube.cache.store import Store
 from sunk.kube.control.controller import Controller
 from sunk.kube.control.events import Recorder
-from sunk.kube.control.lease import Lease, identity
+from sunk.kube.control.lease import LeaderElection, identity
 from sunk.kube.control.tasks import running
 from sunk.kube.control.term import LeaseTiming
 from sunk.kube.process.health import Health, Watchdog, served
@@ -82,8 +82,8 @@ class LeaseAccess:
         return f"the API server answered {self._code}: allow us to use it" if self._code in _REFUSED else ""
 
 
-class Service:
-    """Everything that lives as long as the process."""
+class ServiceProcess:
+    """Everything that lives as long as the process does."""
 
     def __init__(self, settings: ServiceSettings, *, access: Access) -> None:
         self._settings = settings
@@ -97,7 +97,9 @@ class Service:
         name = settings.identity or identity()
         self._recorder = Recorder(self._client, reporter=settings.name, instance=name)
         key = Key(settings.lease_namespace or access.namespace, settings.name)
-        self._leadership = Leadership(Lease(self._own, key, name=name, timing=settings.timing), grace=settings.grace)
+        self._leadership = Leadership(
+            LeaderElection(self._own, key, name=name, timing=settings.timing), grace=settings.grace
+        )
 
     async def serve(self, builds: Iterable[Build], *, told: asyncio.Event) -> None:
         """Run until told to stop, and come to a clean end then. Raises whatever breaks it before."""
@@ -109,7 +111,7 @@ class Service:
             follows = self._prepare(parts)
             await stack.enter_async_context(self._answering())
             log.info("following %s; leading when %s is ours", ", ".join(follows), self._leadership.lease.key)
-            duties = {f"follow {name}": each.run() for name, each in follows.items()}
+            duties = {f"follow {name}": collection.run() for name, collection in follows.items()}
             duties |= {name: duty() for part in parts for name, duty in part.duties.items()}
             async with running(duties | {"leadership": self._leadership.run()}):
                 await told.wait()
@@ -149,11 +151,11 @@ class Service:
         metrics.add(LEASE, self._settings.name, self._leadership.lease.statistics)
         for controller in controllers:
             self._count(controller)
-        for collector in (one for part in parts for one in part.collectors):
+        for collector in (collector for part in parts for collector in part.collectors):
             metrics.registry.register(collector)
         follows = named(parts)
-        for name, each in follows.items():
-            self._attend(each, name=name)
+        for name, collection in follows.items():
+            self._attend(collection, name=name)
         for name, trouble in ((name, trouble) for part in parts for name, trouble in part.unready.items()):
             self._health.ready_while(name, trouble)
         return follows
@@ -162,10 +164,10 @@ class Service:
         self._metrics.add(CONTROLLER, controller.name, controller.statistics)
         self._metrics.add(QUEUE, controller.name, lambda: controller.statistics().queue)
 
-    def _attend(self, each: Collection[Any], *, name: str) -> None:
-        self._metrics.add(WATCH, name, each.watch.statistics)
-        self._metrics.add(STORE, name, lambda: each.store)
-        self._health.ready_while(name, lambda: _incomplete(each.store))
+    def _attend(self, collection: Collection[Any], *, name: str) -> None:
+        self._metrics.add(WATCH, name, collection.watch.statistics)
+        self._metrics.add(STORE, name, lambda: collection.store)
+        self._health.ready_while(name, lambda: _incomplete(collection.store))
 
 
 def named(parts: Iterable[Part]) -> dict[str, Collection[Any]]:
@@ -173,13 +175,15 @@ def named(parts: Iterable[Part]) -> dict[str, Collection[Any]]:
 
     One that parts share is followed once.
     """
-    found: dict[str, Collection[Any]] = {}
-    for each in (one for part in parts for one in part.follows):
-        if each not in found.values():
-            name = each.store.name
+    by_name: dict[str, Collection[Any]] = {}
+    for collection in (followed for part in parts for followed in part.follows):
+        if collection not in by_name.values():
+            name = collection.store.name
             numbers = (f"{name} ({number})" for number in count(2))
-            found[name if name not in found else next(one for one in numbers if one not in found)] = each
-    return found
+            by_name[name if name not in by_name else next(number for number in numbers if number not in by_name)] = (
+                collection
+            )
+    return by_name
 
 
 def _incomplete(store: Store[Any]) -> str:
@@ -191,4 +195,4 @@ async def until_told(settings: ServiceSettings, *, access: Access, builds: Itera
     told, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, told.set)
-    await Service(settings, access=access).serve(builds, told=told)
+    await ServiceProcess(settings, access=access).serve(builds, told=told)

@@ -15,14 +15,14 @@ from sunk.local.slurm.remote import Remote
 from sunk.slurm.errors import SlurmError
 from sunk.slurm.libslurm.library import Library
 from sunk.slurm.mirror.accounting import SLURMDBD
-from sunk.slurm.orders.description import Description
-from sunk.slurm.orders.jobs import Jobs
+from sunk.slurm.orders.description import JobDescription
+from sunk.slurm.orders.jobs import JobOrders
 from sunk.slurm.orders.nodes import Orders
 from sunk.slurm.records import Accounted
 from sunk.slurm.states import JobBase
 
 ALICE, STRANGER = 1001, 65532
-SLEEP = Description(
+SLEEP = JobDescription(
     name="sleep",
     script="#!/bin/sh\nsleep 600\n",
     user_id=ALICE,
@@ -37,24 +37,24 @@ async def running(library: Library, number: int) -> bool:
     return (await job(library, number)).state.base is JobBase.RUNNING
 
 
-async def test_a_job_carries_its_account_and_qos(library: Library, jobs: Jobs) -> None:
+async def test_a_job_carries_its_account_and_qos(library: Library, jobs: JobOrders) -> None:
     plain, chosen = await jobs.submit(SLEEP), await jobs.submit(replace(SLEEP, account="lab", qos="high"))
     found = [await job(library, each.job) for each in (plain, chosen)]
     assert [(each.account, each.qos) for each in found] == [("lab", "normal"), ("lab", "high")]
 
 
-async def test_a_user_without_an_association_gets_no_job(jobs: Jobs) -> None:
+async def test_a_user_without_an_association_gets_no_job(jobs: JobOrders) -> None:
     with pytest.raises(SlurmError, match=r"submit job sleep: Invalid account .* \(ESLURM_INVALID_ACCOUNT 2045\)"):
         await jobs.submit(replace(SLEEP, user_id=STRANGER, group_id=STRANGER))
 
 
 @pytest.mark.parametrize(("wish", "name"), [({"account": "none"}, "ACCOUNT"), ({"qos": "none"}, "QOS")])
-async def test_an_account_or_qos_that_is_not_there_is_refused(jobs: Jobs, wish: dict[str, str], name: str) -> None:
+async def test_an_account_or_qos_that_is_not_there_is_refused(jobs: JobOrders, wish: dict[str, str], name: str) -> None:
     with pytest.raises(SlurmError, match=f"ESLURM_INVALID_{name}"):
         await jobs.submit(replace(SLEEP, **wish))
 
 
-async def test_a_limit_of_a_qos_holds_a_job_back_and_says_so(library: Library, jobs: Jobs) -> None:
+async def test_a_limit_of_a_qos_holds_a_job_back_and_says_so(library: Library, jobs: JobOrders) -> None:
     first, second = [await jobs.submit(replace(SLEEP, qos="one")) for _ in range(2)]
     await until(lambda: running(library, first.job))
 
@@ -65,8 +65,8 @@ async def test_a_limit_of_a_qos_holds_a_job_back_and_says_so(library: Library, j
     assert (await job(library, second.job)).state.base is JobBase.PENDING
 
 
-async def test_gpus_are_counted_among_the_resources(library: Library, jobs: Jobs) -> None:
-    wanted = Description(name="gpus", min_nodes=1, memory=50, tres_per_node="gres/gpu:h100:2")
+async def test_gpus_are_counted_among_the_resources(library: Library, jobs: JobOrders) -> None:
+    wanted = JobDescription(name="gpus", min_nodes=1, memory=50, tres_per_node="gres/gpu:h100:2")
     given = await jobs.allocate(wanted)
     found = await job(library, given.job)
     assert "gres/gpu=2" in found.tres_allocated
@@ -75,7 +75,7 @@ async def test_gpus_are_counted_among_the_resources(library: Library, jobs: Jobs
 
 
 async def test_reads_and_orders_go_on_while_slurmdbd_is_away_and_nothing_is_lost(
-    library: Library, orders: Orders, jobs: Jobs, cluster: Remote
+    library: Library, orders: Orders, jobs: JobOrders, cluster: Remote
 ) -> None:
     stop = asyncio.Event()
 
@@ -115,7 +115,7 @@ async def test_reads_and_orders_go_on_while_slurmdbd_is_away_and_nothing_is_lost
 
 
 async def test_what_became_of_jobs_can_be_asked_of_slurmdbd_and_its_loss_is_an_error(
-    library: Library, jobs: Jobs, cluster: Remote
+    library: Library, jobs: JobOrders, cluster: Remote
 ) -> None:
     runs = await library.configuration()
     assert runs.accounting == SLURMDBD
@@ -158,7 +158,7 @@ async def test_what_became_of_jobs_can_be_asked_of_slurmdbd_and_its_loss_is_an_e
     await until(back, seconds=30)
 
 
-async def test_a_database_that_was_killed_comes_back_with_all_it_had(jobs: Jobs, cluster: Remote) -> None:
+async def test_a_database_that_was_killed_comes_back_with_all_it_had(jobs: JobOrders, cluster: Remote) -> None:
     await asyncio.to_thread(cluster.kill, "database")
     assert (await jobs.submit(SLEEP)).job
     await asyncio.to_thread(cluster.start, "database")

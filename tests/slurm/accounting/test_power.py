@@ -7,8 +7,8 @@ from tests.slurm.asking import node, until
 
 from sunk.local.slurm.remote import Remote
 from sunk.slurm.libslurm.library import Library
-from sunk.slurm.orders.description import Description
-from sunk.slurm.orders.jobs import Jobs
+from sunk.slurm.orders.description import JobDescription
+from sunk.slurm.orders.jobs import JobOrders
 from sunk.slurm.orders.nodes import Orders
 from sunk.slurm.states import NodeFlag
 
@@ -33,10 +33,10 @@ async def test_a_cloud_node_is_powered_up_and_down(library: Library, orders: Ord
 
 
 async def test_a_node_with_a_job_is_powered_down_only_when_it_is_idle(
-    library: Library, orders: Orders, jobs: Jobs, cluster: Remote
+    library: Library, orders: Orders, jobs: JobOrders, cluster: Remote
 ) -> None:
     await asyncio.to_thread(cluster.add, "p1")
-    given = await jobs.allocate(Description(name="busy", wanted_nodes="p1", min_nodes=1, memory=10))
+    given = await jobs.allocate(JobDescription(name="busy", wanted_nodes="p1", min_nodes=1, memory=10))
     await orders.power_down(["p1"])
     found = await node(library, "p1")
     assert found.state.busy

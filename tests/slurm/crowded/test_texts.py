@@ -7,8 +7,8 @@ from pathlib import Path
 from sunk.slurm.libslurm.library import Library
 from sunk.slurm.mirror.mirror import Mirror
 from sunk.slurm.orders.bounds import JOB_TEXT
-from sunk.slurm.orders.description import Description
-from sunk.slurm.orders.jobs import Jobs
+from sunk.slurm.orders.description import JobDescription
+from sunk.slurm.orders.jobs import JobOrders
 
 MANY = 10_000
 MOST = 60
@@ -22,10 +22,10 @@ def resident() -> float:
     return int(line.split()[1]) / 1024
 
 
-def wanted(number: int) -> Description:
+def wanted(number: int) -> JobDescription:
     text = f"{number:05d}".ljust(JOB_TEXT, "x")
     nodes = ",".join(["n1"] * (JOB_TEXT // 3))
-    return Description(
+    return JobDescription(
         name=text,
         comment=text,
         extra=text,
@@ -38,7 +38,7 @@ def wanted(number: int) -> Description:
     )
 
 
-async def test_the_texts_of_ten_thousand_jobs_do_not_fill_the_memory(library: Library, jobs: Jobs) -> None:
+async def test_the_texts_of_ten_thousand_jobs_do_not_fill_the_memory(library: Library, jobs: JobOrders) -> None:
     mirror = Mirror(library)
     async with mirror.running():
         await mirror.read_after(whole=True)

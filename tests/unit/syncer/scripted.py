@@ -26,7 +26,7 @@ from sunk.objects.clusters import SLURMCLUSTERS
 from sunk.objects.members import NODESETS, NODESLICES
 from sunk.slurm.errors import SlurmError, UnknownName
 from sunk.slurm.libslurm.library import Library
-from sunk.slurm.libslurm.wire import Change, Expected, Watched
+from sunk.slurm.libslurm.wire import Expected, NodeChange, Watched
 from sunk.slurm.mirror.mirror import Mirror
 from sunk.slurm.orders.nodes import Orders
 from sunk.slurm.records import Node, Table
@@ -47,11 +47,11 @@ class Slurm(Server):
 
     def __init__(self, *rows: Node) -> None:
         super().__init__(*rows)
-        self.told: list[Change] = []
-        self.refuses: Callable[[Change], Exception | None] = lambda _: None
-        self.in_between: Callable[[Change], tuple[Node, ...]] = lambda _: ()
+        self.told: list[NodeChange] = []
+        self.refuses: Callable[[NodeChange], Exception | None] = lambda _: None
+        self.in_between: Callable[[NodeChange], tuple[Node, ...]] = lambda _: ()
         """What others do between the last look and the order, as it is seen."""
-        self.breaks: Callable[[Change], SlurmError | None] = lambda _: None
+        self.breaks: Callable[[NodeChange], SlurmError | None] = lambda _: None
         """What comes instead of an answer to an order that was carried out."""
         self.falls_silent = False
         """Once, when the next order for a single node is carried out and not answered yet."""
@@ -73,14 +73,14 @@ class Slurm(Server):
             raise self.away
         return Table(rows=tuple(self.now["nodes"].values()), updated=self.clock)
 
-    def update_nodes(self, change: Change) -> None:
+    def update_nodes(self, change: NodeChange) -> None:
         if (refusal := self.refuses(change)) is not None:
             raise refusal
         self._carry_out(change)
         if (broken := self.breaks(change)) is not None:
             raise broken
 
-    def _carry_out(self, change: Change) -> None:
+    def _carry_out(self, change: NodeChange) -> None:
         self.told.append(change)
         for name in hostlist.expand(change.names):
             found = self.node(name)
@@ -91,7 +91,7 @@ class Slurm(Server):
     def delete_nodes(self, names: str) -> None:
         self.drop(*hostlist.expand(names))
 
-    def update_if(self, change: Change, expected: Expected) -> Watched:
+    def update_if(self, change: NodeChange, expected: Expected) -> Watched:
         """As C does it: nothing is sent if the node is another one by now."""
         before = self.node(change.names)
         if before is None:
@@ -111,7 +111,7 @@ class Slurm(Server):
         assert after is not None
         return Watched((before, *between, after))
 
-    def _changed_row(self, node: Node, change: Change) -> Node:
+    def _changed_row(self, node: Node, change: NodeChange) -> Node:
         bits = node.state_bits
         if change.state == NodeFlag.DRAIN.value:
             bits |= NodeFlag.DRAIN.value

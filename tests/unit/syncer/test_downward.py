@@ -12,7 +12,7 @@ from tests.unit.syncer.stores import remove
 
 from sunk.model import hostlist
 from sunk.slurm.errors import Denied
-from sunk.slurm.libslurm.wire import Change
+from sunk.slurm.libslurm.wire import NodeChange
 from sunk.slurm.states import NodeBase
 
 pytestmark = pytest.mark.looptime
@@ -221,7 +221,7 @@ async def test_what_is_refused_for_ever_is_tried_less_and_less_often() -> None:
     async with staged(["n1"]) as stage:
         tries: list[float] = []
 
-        def refuse(_: Change) -> Exception:
+        def refuse(_: NodeChange) -> Exception:
             tries.append(now())
             return Denied(2002, asked="drain n1")
 

@@ -8,14 +8,14 @@ from tests.unit.syncer.both import drained, pod, row
 from tests.unit.syncer.scripted import staged
 
 from sunk.slurm.errors import Denied, refusal
-from sunk.slurm.libslurm.wire import Change
+from sunk.slurm.libslurm.wire import NodeChange
 from sunk.slurm.records import Node
 from sunk.slurm.states import NodeFlag
 
 pytestmark = pytest.mark.looptime
 
 
-def lifting(change: Change) -> tuple[Node, ...]:
+def lifting(change: NodeChange) -> tuple[Node, ...]:
     """Somebody drains a node in the moment in which our drain of it is lifted."""
     return (drained(change.names, reason="alice: fan"),) if change.state == NodeFlag.UNDRAIN.value else ()
 
@@ -132,7 +132,7 @@ async def test_a_text_that_an_undrain_has_left_tells_that_somebody_elses_drain_w
         stage.put(pod("n1", cordon="disk"))
         await asyncio.sleep(1)
 
-        def drain(change: Change) -> tuple[Node, ...]:
+        def drain(change: NodeChange) -> tuple[Node, ...]:
             if change.state == NodeFlag.UNDRAIN.value:
                 stage.slurm.put(drained("n1", reason="alice: fan", reason_time=5))
             return ()

@@ -84,7 +84,7 @@ class _ListMeta(Struct, rename="camel"):
     more: str = field(name="continue", default="")
 
 
-class Page(Struct):
+class ListPage(Struct):
     """A part of a list, its items not yet decoded: one that does not fit its record must not spoil the others."""
 
     metadata: _ListMeta
@@ -168,7 +168,7 @@ class Client:
             version = page.metadata.resource_version
         return Listing(tuple(items), version)
 
-    async def pages(self, resource: Resource[Any], scope: Scope, *, limit: int = PAGE) -> AsyncIterator[Page]:
+    async def pages(self, resource: Resource[Any], scope: Scope, *, limit: int = PAGE) -> AsyncIterator[ListPage]:
         """Read a list in pages; a limit of 0 means one page. Gone may be raised between two of them."""
         path, query = resource.path(scope.namespace), scope.query() | {"limit": str(limit)}
         while True:
@@ -178,12 +178,12 @@ class Client:
                 return
             query["continue"] = page.metadata.more
 
-    def _page(self, body: bytes, *, asked: str) -> Page:
+    def _page(self, body: bytes, *, asked: str) -> ListPage:
         """Read a page. What is no list must not look like an empty one: all that is known would be gone."""
-        decode = self._decoder(Page).decode
+        decode = self._decoder(ListPage).decode
         try:
             try:
-                page: Page = decode(body)
+                page: ListPage = decode(body)
             except RecursionError:
                 page = decode(shallow(body))
         except _UNREADABLE as error:

@@ -31,7 +31,7 @@ from sunk.kube.api.client import EVERYWHERE, PLAINLY, Client, Deletion, Listing,
 from sunk.kube.api.patch import Body, Patch
 from sunk.kube.cache.store import Index, Stale, Store
 from sunk.kube.cache.view import Changed, Deleted, Event
-from sunk.kube.cache.watch import USUAL, Pace, Watch
+from sunk.kube.cache.watch import USUAL, Watch, WatchPace
 from sunk.kube.control.tasks import forever
 from sunk.kube.errors import AlreadyExists, ApiError, Conflict, KubeError, NotFound, Unreachable, Unreadable
 from sunk.kube.resource import Key, R, Resource
@@ -79,7 +79,7 @@ class Collection(Generic[R]):
         scope: Scope = EVERYWHERE,
         *,
         indexes: Mapping[str, Index[R]] | None = None,
-        pace: Pace = USUAL,
+        pace: WatchPace = USUAL,
         fits: Fits[R] | None = None,
     ) -> None:
         self.store: Final[Store[R]] = Store(resource.path(scope.namespace), indexes=indexes)

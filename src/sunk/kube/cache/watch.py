@@ -49,7 +49,7 @@ _NO_STREAMED_LISTS: Final = (400, 422)
 _SHORTEST_LIFE: Final = 1.0
 
 
-class Pace(Struct, frozen=True):
+class WatchPace(Struct, frozen=True):
     """How patient a watch is, in seconds. The server sends a bookmark about once a minute."""
 
     silence: float = 90.0
@@ -60,7 +60,7 @@ class Pace(Struct, frozen=True):
     refused_delay: float = 30.0
 
 
-USUAL: Final = Pace()
+USUAL: Final = WatchPace()
 
 
 class WatchStatistics(Struct, frozen=True):
@@ -76,7 +76,7 @@ class WatchStatistics(Struct, frozen=True):
 
 @asynccontextmanager
 async def watch(
-    client: Client, resource: Resource[R], scope: Scope = EVERYWHERE, *, pace: Pace = USUAL
+    client: Client, resource: Resource[R], scope: Scope = EVERYWHERE, *, pace: WatchPace = USUAL
 ) -> AsyncIterator[AsyncIterator[Event[R]]]:
     """Open a watch; leaving the block ends its connection, whatever its reader was doing."""
     async with aclosing(Watch(client, resource, scope, pace=pace).events()) as events:
@@ -90,7 +90,7 @@ class _NoStreamedList(KubeError):  # noqa: N818 - named as in sunk.kube.errors
 class Watch(Generic[R]):
     """One watch and all it remembers. Most callers want `watch`, which also closes it."""
 
-    def __init__(self, client: Client, resource: Resource[R], scope: Scope, *, pace: Pace) -> None:
+    def __init__(self, client: Client, resource: Resource[R], scope: Scope, *, pace: WatchPace) -> None:
         self._client = client
         self._resource = resource
         self._scope = scope

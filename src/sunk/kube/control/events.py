@@ -59,7 +59,7 @@ def about(record: Record, *, kind: str, api_version: str = "v1") -> Reference:
     return Reference(kind=kind, name=at.name, api_version=api_version, namespace=at.namespace, uid=at.uid)
 
 
-class Restraint(Struct, frozen=True):
+class EventLimits(Struct, frozen=True):
     """How much is said at most; times in seconds, rates in writes a second."""
 
     window: float = 360.0
@@ -73,7 +73,7 @@ class Restraint(Struct, frozen=True):
     grace: float = 3.0
 
 
-USUAL: Final = Restraint()
+USUAL: Final = EventLimits()
 
 
 class RecorderStatistics(Struct, frozen=True):
@@ -112,7 +112,7 @@ class _Saying(Struct):
 class Recorder:
     """`reporter` is who says it, as a qualified name; `instance` which of them, by default this host."""
 
-    def __init__(self, client: Client, *, reporter: str, instance: str = "", restraint: Restraint = USUAL) -> None:
+    def __init__(self, client: Client, *, reporter: str, instance: str = "", restraint: EventLimits = USUAL) -> None:
         self._client = client
         self._reporter = reporter
         self._instance = (instance or socket.gethostname())[:128]

@@ -1,6 +1,6 @@
 """One leader at a time, by a Lease object that many compete for.
 
-    lease = Lease(client, Key("shop", "till"))
+    lease = LeaderElection(client, Key("shop", "till"))
     async with lease.held() as term:     # waits until it is ours
         await reconcile_all(term)        # cancelled before anybody else can lead
 
@@ -66,8 +66,8 @@ class LeaseStatistics(Struct, frozen=True):
     failures: int
 
 
-class Lease:
-    """A place in the contest for one Lease object."""
+class LeaderElection:
+    """Our part in the election of a leader, by one Lease object."""
 
     def __init__(self, client: Client, key: Key, *, name: str = "", timing: LeaseTiming = USUAL) -> None:
         self.key: Final = key
@@ -128,11 +128,11 @@ class Lease:
             wait = self._timing.interval
             try:
                 async with asyncio.timeout(self._timing.patience):
-                    found = await self._read()
-                    wait = self._wait_for(found)
+                    record = await self._read()
+                    wait = self._wait_for(record)
                     if wait <= 0:
                         term = LeaseTerm(self._timing, sent=loopclock.now())
-                        await self._take(found)
+                        await self._take(record)
                         if term.holds():
                             return term
             except (Conflict, AlreadyExists, NotFound) as beaten:
@@ -150,18 +150,18 @@ class Lease:
         except NotFound:
             return None
 
-    def _wait_for(self, found: core.Lease | None) -> float:
-        if found is None or found.spec.holder_identity in {"", self.name}:
+    def _wait_for(self, record: core.Lease | None) -> float:
+        if record is None or record.spec.holder_identity in {"", self.name}:
             return 0.0
-        return self._observed.expires_in(found.metadata.resource_version, duration=found.spec.lease_duration_seconds)
+        return self._observed.expires_in(record.metadata.resource_version, duration=record.spec.lease_duration_seconds)
 
-    async def _take(self, found: core.Lease | None) -> None:
+    async def _take(self, record: core.Lease | None) -> None:
         spec = self._spec() | {"acquireTime": _stamp()}
-        if found is None:
+        if record is None:
             body = {"metadata": {"name": self.key.name}, "spec": spec}
             self._held = await self._client.create(LEASES, body, namespace=self.key.namespace)
         else:
-            await self._write(found, spec | {"leaseTransitions": found.spec.lease_transitions + 1})
+            await self._write(record, spec | {"leaseTransitions": record.spec.lease_transitions + 1})
 
     # Keeping it
 
@@ -214,8 +214,8 @@ class Lease:
 
     # Writing it
 
-    async def _write(self, found: core.Lease, spec: dict[str, Any]) -> None:
-        patch = Merge({"metadata": {"resourceVersion": found.metadata.resource_version}, "spec": spec})
+    async def _write(self, record: core.Lease, spec: dict[str, Any]) -> None:
+        patch = Merge({"metadata": {"resourceVersion": record.metadata.resource_version}, "spec": spec})
         self._held = None
         self._held = await self._client.patch(LEASES, self.key.name, patch, namespace=self.key.namespace)
 

@@ -57,14 +57,14 @@ class Health:
         """Be ready no more, so that nobody sends us anything new while we end."""
         self._stopping = True
 
-    def alive(self) -> "Report":
-        return Report({name: check() for name, check in self._alive.items()})
+    def alive(self) -> "HealthReport":
+        return HealthReport({name: check() for name, check in self._alive.items()})
 
-    def ready(self) -> "Report":
-        return Report({name: check() for name, check in self._ready.items()})
+    def ready(self) -> "HealthReport":
+        return HealthReport({name: check() for name, check in self._ready.items()})
 
 
-class Report(Struct, frozen=True):
+class HealthReport(Struct, frozen=True):
     """What was found, name by name."""
 
     found: Mapping[str, str]
@@ -153,7 +153,7 @@ async def served(health: Health, metrics: Metrics, *, host: str = "0.0.0.0", por
         await runner.cleanup()
 
 
-def _answer(report: Callable[[], Report]) -> Callable[[web.Request], Any]:
+def _answer(report: Callable[[], HealthReport]) -> Callable[[web.Request], Any]:
     async def handle(_: web.Request) -> web.Response:
         found = report()
         return web.Response(text=str(found), status=200 if found.good else _UNAVAILABLE)

@@ -14,7 +14,7 @@ _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asc
 _WORDS: Final = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 
 
-class Lines(logging.Formatter):
+class JsonFormatter(logging.Formatter):
     """One JSON object a line. What was given as `extra` becomes a field of its own."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -34,5 +34,5 @@ def start(*, level: str = "info", stream: TextIO | None = None) -> None:
     """Send all log lines of this process to a stream, stderr by default."""
     stream = stream or sys.stderr
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(logging.Formatter(_WORDS) if stream.isatty() else Lines())
+    handler.setFormatter(logging.Formatter(_WORDS) if stream.isatty() else JsonFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

@@ -53,68 +53,107 @@ class Family(Struct, Generic[S], frozen=True):
 Table = tuple[Family[S], ...]
 
 QUEUE: Final[Table[QueueStatistics]] = (
-    Family("queue_depth", "Keys that are ready for a look", lambda one: one.depth, "gauge"),
-    Family("queue_delayed", "Keys that wait for their time", lambda one: one.delayed, "gauge"),
-    Family("queue_working", "Keys in work", lambda one: one.working, "gauge"),
-    Family("queue_adds", "Wishes for a look, before they melt into one", lambda one: one.adds),
-    Family("queue_retries", "Looks that were put off after a failure", lambda one: one.retries),
-    Family("queue_wait_seconds", "From ready to taken", lambda one: one.waited, count=lambda one: one.taken),
-    Family("queue_work_seconds", "From taken to done", lambda one: one.worked, count=lambda one: one.finished),
-    Family("queue_longest_wait_seconds", "Of the keys that are ready now", lambda one: one.longest_wait, "gauge"),
-    Family("queue_longest_work_seconds", "Of the keys in work now", lambda one: one.longest_work, "gauge"),
+    Family("queue_depth", "Keys that are ready for a look", lambda statistics: statistics.depth, "gauge"),
+    Family("queue_delayed", "Keys that wait for their time", lambda statistics: statistics.delayed, "gauge"),
+    Family("queue_working", "Keys in work", lambda statistics: statistics.working, "gauge"),
+    Family("queue_adds", "Wishes for a look, before they melt into one", lambda statistics: statistics.adds),
+    Family("queue_retries", "Looks that were put off after a failure", lambda statistics: statistics.retries),
+    Family(
+        "queue_wait_seconds",
+        "From ready to taken",
+        lambda statistics: statistics.waited,
+        count=lambda statistics: statistics.taken,
+    ),
+    Family(
+        "queue_work_seconds",
+        "From taken to done",
+        lambda statistics: statistics.worked,
+        count=lambda statistics: statistics.finished,
+    ),
+    Family(
+        "queue_longest_wait_seconds",
+        "Of the keys that are ready now",
+        lambda statistics: statistics.longest_wait,
+        "gauge",
+    ),
+    Family(
+        "queue_longest_work_seconds", "Of the keys in work now", lambda statistics: statistics.longest_work, "gauge"
+    ),
 )
 
 CONTROLLER: Final[Table[ControllerStatistics]] = (
-    Family("reconciles_succeeded", "Reconciles that came to their end", lambda one: one.succeeded),
-    Family("reconciles_failed", "Reconciles that ended by an error and are tried again", lambda one: one.retried),
-    Family("reconciles_late", "Those of the failed ones that took too long", lambda one: one.late),
-    Family("reconciles_terminal", "Reconciles that only a change can help", lambda one: one.terminal),
+    Family("reconciles_succeeded", "Reconciles that came to their end", lambda statistics: statistics.succeeded),
+    Family(
+        "reconciles_failed",
+        "Reconciles that ended by an error and are tried again",
+        lambda statistics: statistics.retried,
+    ),
+    Family("reconciles_late", "Those of the failed ones that took too long", lambda statistics: statistics.late),
+    Family("reconciles_terminal", "Reconciles that only a change can help", lambda statistics: statistics.terminal),
 )
 
 WATCH: Final[Table[WatchStatistics]] = (
-    Family("watch_events", "Changes, deletions and bookmarks heard", lambda one: one.events),
-    Family("watch_streams", "Streams opened; each after the first is a resumption", lambda one: one.streams),
+    Family("watch_events", "Changes, deletions and bookmarks heard", lambda statistics: statistics.events),
+    Family(
+        "watch_streams", "Streams opened; each after the first is a resumption", lambda statistics: statistics.streams
+    ),
     Family(
         "watch_lists",
         "Lists begun; each after the first means that a resumption was not possible",
-        lambda one: one.lists,
+        lambda statistics: statistics.lists,
     ),
-    Family("watch_failures", "Requests that were refused or broke off", lambda one: one.failures),
-    Family("watch_skipped", "Objects that did not fit their record", lambda one: one.skipped),
-    Family("watch_silence_seconds", "Since the last word", lambda one: one.silence, "gauge"),
+    Family("watch_failures", "Requests that were refused or broke off", lambda statistics: statistics.failures),
+    Family("watch_skipped", "Objects that did not fit their record", lambda statistics: statistics.skipped),
+    Family("watch_silence_seconds", "Since the last word", lambda statistics: statistics.silence, "gauge"),
 )
 
 STORE: Final[Table[Store[Any]]] = (
     Family("store_objects", "Objects held", len, "gauge"),
-    Family("store_synced", "1 once a first list was read to its end", lambda one: float(one.synced), "gauge"),
-    Family("store_age_seconds", "Since it was last known to be complete", lambda one: one.age, "gauge"),
-    Family("store_doubts", "Writes of which nobody knows what became", lambda one: len(one.doubts), "gauge"),
+    Family(
+        "store_synced", "1 once a first list was read to its end", lambda statistics: float(statistics.synced), "gauge"
+    ),
+    Family("store_age_seconds", "Since it was last known to be complete", lambda statistics: statistics.age, "gauge"),
+    Family(
+        "store_doubts", "Writes of which nobody knows what became", lambda statistics: len(statistics.doubts), "gauge"
+    ),
 )
 
 LEASE: Final[Table[LeaseStatistics]] = (
-    Family("lease_leading", "1 while we lead", lambda one: float(one.leading), "gauge"),
-    Family("lease_left_seconds", "Until we would stop without a renewal", lambda one: _left(one.deadline), "gauge"),
-    Family("lease_terms", "Times we began to lead", lambda one: one.terms),
-    Family("lease_losses", "Times we had to stop leading", lambda one: one.losses),
-    Family("lease_renewals", "Renewals", lambda one: one.renewals),
-    Family("lease_failures", "Reads and writes of the lease that went wrong", lambda one: one.failures),
+    Family("lease_leading", "1 while we lead", lambda statistics: float(statistics.leading), "gauge"),
+    Family(
+        "lease_left_seconds",
+        "Until we would stop without a renewal",
+        lambda statistics: _left(statistics.deadline),
+        "gauge",
+    ),
+    Family("lease_terms", "Times we began to lead", lambda statistics: statistics.terms),
+    Family("lease_losses", "Times we had to stop leading", lambda statistics: statistics.losses),
+    Family("lease_renewals", "Renewals", lambda statistics: statistics.renewals),
+    Family("lease_failures", "Reads and writes of the lease that went wrong", lambda statistics: statistics.failures),
 )
 
 EVENTS: Final[Table[RecorderStatistics]] = (
-    Family("events_recorded", "Events told", lambda one: one.recorded),
-    Family("events_written", "Writes of events", lambda one: one.written),
-    Family("events_dropped", "Events that were too many or refused", lambda one: one.dropped),
-    Family("events_pending", "Events that wait to be written", lambda one: one.pending, "gauge"),
+    Family("events_recorded", "Events told", lambda statistics: statistics.recorded),
+    Family("events_written", "Writes of events", lambda statistics: statistics.written),
+    Family("events_dropped", "Events that were too many or refused", lambda statistics: statistics.dropped),
+    Family("events_pending", "Events that wait to be written", lambda statistics: statistics.pending, "gauge"),
 )
 
 LIMIT: Final[Table[LimitStatistics]] = (
-    Family("limit_taken", "Requests that passed or wait at the client's rate limit", lambda one: one.taken),
-    Family("limit_waiting", "Requests held up just now", lambda one: one.waiting, "gauge"),
-    Family("limit_waited_seconds", "Sum of all delays by the rate limit", lambda one: one.waited),
+    Family(
+        "limit_taken", "Requests that passed or wait at the client's rate limit", lambda statistics: statistics.taken
+    ),
+    Family("limit_waiting", "Requests held up just now", lambda statistics: statistics.waiting, "gauge"),
+    Family("limit_waited_seconds", "Sum of all delays by the rate limit", lambda statistics: statistics.waited),
 )
 
 CLOCK: Final[Table[ServerClock]] = (
-    Family("clock_ahead_seconds", "The API server's clock, ahead of ours", lambda one: one.ahead or 0.0, "gauge"),
+    Family(
+        "clock_ahead_seconds",
+        "The API server's clock, ahead of ours",
+        lambda statistics: statistics.ahead or 0.0,
+        "gauge",
+    ),
 )
 
 TABLES: Final[tuple[Table[Any], ...]] = (QUEUE, CONTROLLER, WATCH, STORE, LEASE, EVENTS, LIMIT, CLOCK)

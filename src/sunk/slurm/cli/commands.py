@@ -63,7 +63,7 @@ def nodes(
     """  # noqa: D301
     from sunk.slurm.cli import pages, selection
 
-    wanted = selection.Nodes(
+    wanted = selection.NodeSelection(
         names=selection.names(hostlists),
         states=selection.state_filter(states, known=selection.NODE_WORDS),
         partitions=frozenset(partitions) or None,
@@ -98,7 +98,7 @@ def jobs(  # noqa: PLR0913 (one argument an option)
     """  # noqa: D301
     from sunk.slurm.cli import pages, selection
 
-    wanted = selection.Jobs(
+    wanted = selection.JobSelection(
         users=frozenset(map(selection.user_number, users)) or None,
         partitions=frozenset(partitions) or None,
         states=selection.state_filter(states, known=selection.JOB_WORDS),
@@ -129,4 +129,4 @@ def stats(*, top: int, as_json: bool, watch: bool) -> None:
     """
     from sunk.slurm.cli import pages
 
-    pages.show(pages.OfStatistics(top=top), as_json=as_json, watch=watch)
+    pages.show(pages.StatisticsPages(top=top), as_json=as_json, watch=watch)

@@ -54,7 +54,7 @@ class Page(Struct, frozen=True):
     missing: str = ""
 
 
-class Seen(Struct, frozen=True):
+class PageRows(Struct, frozen=True):
     """The tables that pages are made of."""
 
     nodes: Collection[Node] = ()
@@ -73,15 +73,15 @@ class Pages(Protocol):
     def follow(self, library: Library) -> AsyncGenerator[Page, None]: ...
 
 
-class Tables(Struct, frozen=True):
+class TablePages(Struct, frozen=True):
     """Pages made of the tables called by these names."""
 
     names: tuple[str, ...]
-    page: Callable[[Seen], Page]
+    page: Callable[[PageRows], Page]
 
     async def once(self, library: Library) -> Page:
         found = {name: await getattr(library, name)() for name in self.names}
-        return self.page(Seen(**{name: table.rows if table else () for name, table in found.items()}))
+        return self.page(PageRows(**{name: table.rows if table else () for name, table in found.items()}))
 
     async def follow(self, library: Library) -> AsyncGenerator[Page, None]:
         mirror = Mirror(library)
@@ -100,7 +100,7 @@ class Tables(Struct, frozen=True):
         async with mirror.running():
             while await changed.wait():
                 changed.clear()
-                page = self.page(Seen(**{name: tuple(getattr(mirror, name).all()) for name in self.names}))
+                page = self.page(PageRows(**{name: tuple(getattr(mirror, name).all()) for name in self.names}))
                 page = replace(page, trouble=told[0] or "", missing="")
                 if last is None or (page.content, page.trouble) != (last.content, last.trouble):
                     last = page
@@ -119,8 +119,8 @@ def _unknown(*, ago: float, reason: str) -> str:
     return f"Unknown since {since}; below is what was last known.\n{words(reason)}"
 
 
-def of_nodes(wanted: selection.Nodes) -> Tables:
-    def page(seen: Seen) -> Page:
+def of_nodes(wanted: selection.NodeSelection) -> TablePages:
+    def page(seen: PageRows) -> Page:
         inside = seen.by_node
         rows = wanted.pick(seen.nodes, partitions=inside)
         return Page(
@@ -130,11 +130,11 @@ def of_nodes(wanted: selection.Nodes) -> Tables:
             missing=", ".join(wanted.missing(seen.nodes)),
         )
 
-    return Tables(names=("nodes", "partitions"), page=page)
+    return TablePages(names=("nodes", "partitions"), page=page)
 
 
-def of_jobs(wanted: selection.Jobs) -> Tables:
-    def page(seen: Seen) -> Page:
+def of_jobs(wanted: selection.JobSelection) -> TablePages:
+    def page(seen: PageRows) -> Page:
         rows = wanted.pick(seen.jobs)
         return Page(
             draw=lambda most: tables.jobs(rows, now=time.time(), most=most),
@@ -142,11 +142,11 @@ def of_jobs(wanted: selection.Jobs) -> Tables:
             content=tuple(rows),
         )
 
-    return Tables(names=("jobs",), page=page)
+    return TablePages(names=("jobs",), page=page)
 
 
-def of_partitions() -> Tables:
-    def page(seen: Seen) -> Page:
+def of_partitions() -> TablePages:
+    def page(seen: PageRows) -> Page:
         rows = sorted(seen.partitions, key=lambda row: row.name)
         inside = seen.by_node
         nodes = {row.name: [node for node in seen.nodes if row.name in inside.get(node.name, ())] for row in rows}
@@ -156,10 +156,10 @@ def of_partitions() -> Tables:
             content=(rows, nodes),
         )
 
-    return Tables(names=("nodes", "partitions"), page=page)
+    return TablePages(names=("nodes", "partitions"), page=page)
 
 
-class OfStatistics(Struct, frozen=True):
+class StatisticsPages(Struct, frozen=True):
     """Pages of what `sdiag` shows, with the costliest requests and users."""
 
     top: int

@@ -55,7 +55,7 @@ def user_number(name: str) -> int:
         ) from missing
 
 
-class Nodes(Struct, frozen=True):
+class NodeSelection(Struct, frozen=True):
     """Which nodes. `names` and `partitions` are all that there are if None."""
 
     names: frozenset[str] | None = None
@@ -75,7 +75,7 @@ class Nodes(Struct, frozen=True):
         return named and inside and self.states.holds(node_words(node.state))
 
 
-class Jobs(Struct, frozen=True):
+class JobSelection(Struct, frozen=True):
     """Which jobs. Those that have ended and hold no node are shown only if asked for, by `ended` or by their state."""
 
     users: frozenset[int] | None = None

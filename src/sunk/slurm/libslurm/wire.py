@@ -16,7 +16,7 @@ from sunk.model.faults import words
 from sunk.slurm import errors
 from sunk.slurm.libslurm import loading
 from sunk.slurm.orders import description
-from sunk.slurm.orders.description import Description
+from sunk.slurm.orders.description import JobDescription
 from sunk.slurm.records import (
     Accounted,
     Allocation,
@@ -51,11 +51,11 @@ class Unpacker(Generic[R]):
         packed = msgpack.decode(data, type=Table[Raw])
         rows: list[R] = []
         unreadable: list[str] = []
-        for each in packed.rows:
+        for row in packed.rows:
             try:
-                rows.append(self._row.decode(each))
+                rows.append(self._row.decode(row))
             except (DecodeError, ValidationError) as wrong:
-                unreadable.append(f"{_key(each)}: {words(wrong)}")
+                unreadable.append(f"{_key(row)}: {words(wrong)}")
         return Table(rows=tuple(rows), updated=packed.updated, unreadable=tuple(unreadable))
 
 
@@ -79,7 +79,7 @@ class Decoder(Protocol[S_co]):
     def decode(self, data: Any, /) -> S_co: ...
 
 
-class Change(Struct, frozen=True):
+class NodeChange(Struct, frozen=True):
     """What is to become different on some nodes; what is None stays. `names` is a hostlist."""
 
     names: str
@@ -201,10 +201,10 @@ class Wire:
     def ping(self) -> bool:
         return self._lib.sunk_ping() == 0
 
-    def update_nodes(self, change: Change) -> None:
+    def update_nodes(self, change: NodeChange) -> None:
         self._change(self._lib.sunk_update_nodes, change, verb="update")
 
-    def update_if(self, change: Change, expected: Expected) -> Watched:
+    def update_if(self, change: NodeChange, expected: Expected) -> Watched:
         """Change one node if it is as expected. Raises where nothing was sent."""
         message, _held = self._message(change)
         as_seen = self._ffi.new("sunk_expected *")
@@ -218,25 +218,25 @@ class Wire:
         assert found is not None  # noqa: S101 - a single node is never "unchanged"
         return Watched(rows=found.rows, trouble=self._refusal(found.updated, asked=asked) if found.updated else None)
 
-    def create_nodes(self, change: Change) -> None:
+    def create_nodes(self, change: NodeChange) -> None:
         # slurmctld of every release so far ends by a creation without a node line.
         if not (change.extra or "").startswith("NodeName="):
             raise ValueError(f"nodes are created by a line that starts with NodeName=, not by {change.extra!r}")
         self._change(self._lib.sunk_create_nodes, change, verb="create")
 
     def delete_nodes(self, names: str) -> None:
-        self._change(self._lib.sunk_delete_nodes, Change(names=names), verb="delete")
+        self._change(self._lib.sunk_delete_nodes, NodeChange(names=names), verb="delete")
 
     def reconfigure(self) -> None:
         self._check(self._lib.sunk_reconfigure(), asked="reconfigure")
 
-    def submit(self, wanted: Description) -> Given:
+    def submit(self, wanted: JobDescription) -> Given:
         return self._give(self._lib.sunk_submit, wanted, asked=f"submit job {wanted.name or 'without a name'}")
 
-    def allocate(self, wanted: Description) -> Given:
+    def allocate(self, wanted: JobDescription) -> Given:
         return self._give(self._lib.sunk_allocate, wanted, asked=f"allocate job {wanted.name or 'without a name'}")
 
-    def update_job(self, job: int, wanted: Description) -> None:
+    def update_job(self, job: int, wanted: JobDescription) -> None:
         message, _held = description.filled(wanted, blank=self._blank, ffi=self._ffi)
         self._check(self._lib.sunk_update_job(message, job), asked=f"update job {job}")
 
@@ -266,20 +266,20 @@ class Wire:
         self._check(code, asked=asked)
         return decoder.decode(self._ffi.buffer(buffer.data, buffer.size))
 
-    def _change(self, send: Callable[[Any], int], change: Change, *, verb: str) -> None:
+    def _change(self, send: Callable[[Any], int], change: NodeChange, *, verb: str) -> None:
         message, _held = self._message(change)
         self._check(send(message), asked=f"{verb} nodes {_short(change.names)}")
 
-    def _message(self, change: Change) -> tuple[Any, dict[str, Any]]:
+    def _message(self, change: NodeChange) -> tuple[Any, dict[str, Any]]:
         """A change for C, and its texts, which have to be held until the call is over."""
         message = self._ffi.new("sunk_change *")
-        texts = {name: self._text(getattr(change, name)) for name in Change.__struct_fields__ if name != "state"}
+        texts = {name: self._text(getattr(change, name)) for name in NodeChange.__struct_fields__ if name != "state"}
         for name, text in texts.items():
             setattr(message, name, text)
         message.state = change.state
         return message, texts
 
-    def _give(self, send: Callable[[Any, Any], int], wanted: Description, *, asked: str) -> Given:
+    def _give(self, send: Callable[[Any, Any], int], wanted: JobDescription, *, asked: str) -> Given:
         given = self._ffi.new("sunk_given *")
         try:
             message, _held = description.filled(wanted, blank=self._blank, ffi=self._ffi)

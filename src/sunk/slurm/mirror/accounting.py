@@ -79,7 +79,7 @@ _WHOLE: Final = 50
 _TASKS: Final = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
 
 
-class Source(Protocol):
+class AccountingSource(Protocol):
     """Who is asked."""
 
     async def configuration(self) -> Configuration: ...
@@ -143,7 +143,7 @@ class Question(Struct, frozen=True):
 class Inquiry:
     """Asks for the jobs that a mirror misses, for as long as it does."""
 
-    def __init__(self, source: Source, mirror: Mirror) -> None:
+    def __init__(self, source: AccountingSource, mirror: Mirror) -> None:
         self._source = source
         self._mirror = mirror
         self._known: frozenset[int] = frozenset()

@@ -40,7 +40,7 @@ from typing import Final, Generic, TypeAlias
 
 from msgspec import Struct
 
-from sunk.slurm.mirror.rows import Difference, K, Rows, T
+from sunk.slurm.mirror.rows import K, Rows, T, TableDifference
 from sunk.slurm.records import Job
 from sunk.slurm.states import JobBase
 
@@ -177,7 +177,7 @@ class Losses(Generic[K, T]):
         """When rows were first read that are so young that slurmctld may not have written them down."""
         self._before = 0
 
-    def examine(self, difference: Difference[K, T], passage: Passage) -> None:
+    def examine(self, difference: TableDifference[K, T], passage: Passage) -> None:
         """Look at a newer table before it takes the place of the rows."""
         fresh = {key: lost for key, lost in self._lost(difference, passage) if not self._explains(lost, passage)}
         still = {key: lost for key, lost in self._missing.items() if not self._over(key, lost, difference, passage)}
@@ -200,18 +200,18 @@ class Losses(Generic[K, T]):
     def accept(self) -> None:
         self.suspicion, self._missing = None, {}
 
-    def _lost(self, difference: Difference[K, T], passage: Passage) -> Iterable[tuple[K, MissingRow[T]]]:
+    def _lost(self, difference: TableDifference[K, T], passage: Passage) -> Iterable[tuple[K, MissingRow[T]]]:
         for key, before, after in difference.changes:
             # A number is given to another job only by a slurmctld that forgot the first one.
             gone = after is None or (passage.restarted and before is not None and not self._same(before, after))
             if before is not None and gone:
                 yield key, MissingRow(before, passage.now, seen=self._seen.get(key, 0), until=passage.read_before)
 
-    def _note(self, difference: Difference[K, T], passage: Passage) -> None:
+    def _note(self, difference: TableDifference[K, T], passage: Passage) -> None:
         seen = self._seen | dict.fromkeys(difference.new, passage.clock)
         self._seen = {key: when for key, when in seen.items() if when >= passage.unsaved_since - UNSAVED}
 
-    def _over(self, key: K, lost: MissingRow[T], difference: Difference[K, T], passage: Passage) -> bool:
+    def _over(self, key: K, lost: MissingRow[T], difference: TableDifference[K, T], passage: Passage) -> bool:
         """Whether a loss is none any more, or was believed long enough ago to be of no account for later ones."""
         back = difference.rows.get(key)
         if (back is not None and self._same(lost.row, back)) or self._explains(lost, passage):

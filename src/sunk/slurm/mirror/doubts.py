@@ -10,7 +10,7 @@ from typing import Any
 
 from sunk.model import loopclock
 from sunk.slurm.mirror.confidence import JobNumbers, Losses, MissingRow, Passage, Suspicion, explains_job, is_same_job
-from sunk.slurm.mirror.rows import Difference, Rows
+from sunk.slurm.mirror.rows import Rows, TableDifference
 from sunk.slurm.records import Job, Node
 
 _SHOWN = 3
@@ -55,7 +55,7 @@ class Doubts:
     def explain_jobs(self, proven: Mapping[int, MissingRow[Job]]) -> None:
         self._lost_jobs.explain(proven, now=loopclock.now())
 
-    def examine(self, rows: Rows[Any, Any], difference: Difference[Any, Any], passage: Passage) -> None:
+    def examine(self, rows: Rows[Any, Any], difference: TableDifference[Any, Any], passage: Passage) -> None:
         """Look at a newer table before it takes the place of the rows."""
         if rows is self._nodes:
             self._lost_nodes.examine(difference, passage)

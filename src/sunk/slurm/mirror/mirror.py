@@ -42,8 +42,8 @@ from sunk.slurm.errors import SlurmError
 from sunk.slurm.mirror import reading
 from sunk.slurm.mirror.confidence import Known, MissingRow, Passage, Stale, State, Suspicion, Unknown
 from sunk.slurm.mirror.doubts import Doubts
-from sunk.slurm.mirror.reading import Counts, Found, MirrorStatistics, Pace, Reader
-from sunk.slurm.mirror.rows import Difference, Rows
+from sunk.slurm.mirror.reading import MirrorPace, MirrorStatistics, ReadCounts, ReadTables, TableReader
+from sunk.slurm.mirror.rows import Rows, TableDifference
 from sunk.slurm.records import Job, Node, Partition, Reservation
 
 MOST_RESTARTS: Final = 3
@@ -54,9 +54,9 @@ class Mirror:
 
     def __init__(
         self,
-        reader: Reader,
+        reader: TableReader,
         *,
-        pace: Pace = Pace(),  # noqa: B008 - frozen
+        pace: MirrorPace = MirrorPace(),  # noqa: B008 - frozen
         share: float = 0.5,
         job_share: float = 0.1,
     ) -> None:
@@ -87,7 +87,7 @@ class Mirror:
         self._want_whole = False
         self._waiters: list[asyncio.Future[Known]] = []
         self._listeners: list[Callable[[State], None]] = []
-        self._counts = Counts()
+        self._counts = ReadCounts()
 
     # How sure it is
 
@@ -246,7 +246,7 @@ class Mirror:
             with faults.survived("who listens to the mirror of Slurm"):
                 listener(self.state)
 
-    async def _gather(self, *, whole: bool, seldom: bool) -> Found:
+    async def _gather(self, *, whole: bool, seldom: bool) -> ReadTables:
         """Ask for everything, and again from the beginning if slurmctld's clock went back or it was restarted."""
         if self._boot is None:
             await self._know_boot()
@@ -285,7 +285,7 @@ class Mirror:
             since=self.state.since if isinstance(self.state, Unknown) else loopclock.now(), reason=reason
         )
 
-    def _take(self, found: Found, *, begun: float, asked: bool) -> None:
+    def _take(self, found: ReadTables, *, begun: float, asked: bool) -> None:
         differences = [*self._differences(found)]
         passage = self._passage(begun)
         for rows, difference in differences:
@@ -306,7 +306,7 @@ class Mirror:
             if rows.name in told or rows.unheard:
                 rows.tell(told.get(rows.name))
 
-    def _differences(self, found: Found) -> Iterator[tuple[Rows[Any, Any], Difference[Any, Any]]]:
+    def _differences(self, found: ReadTables) -> Iterator[tuple[Rows[Any, Any], TableDifference[Any, Any]]]:
         held: tuple[Rows[Any, Any], ...] = (self.nodes, self.jobs, self.partitions, self.reservations)
         for rows, table in zip(held, found.tables, strict=True):
             if table is not None:

@@ -24,7 +24,7 @@ NOT_NOW: Final = -1
 """Instead of a time: the table is not asked for, and comes as one that has not changed."""
 
 
-class Reader(Protocol):
+class TableReader(Protocol):
     """What is asked of Slurm, with the times that came with earlier tables, by name; 0 is long before any change.
 
     All but nodes can be left out (`NOT_NOW`).
@@ -35,7 +35,7 @@ class Reader(Protocol):
     async def configuration(self) -> Configuration: ...
 
 
-class Found(Struct, frozen=True):
+class ReadTables(Struct, frozen=True):
     """What Slurm answered. None: unchanged."""
 
     whole: bool
@@ -56,13 +56,13 @@ class Found(Struct, frozen=True):
 
 
 async def read(
-    reader: Reader,
+    reader: TableReader,
     since: Mapping[str, int],
     *,
     whole: bool,
     seldom: bool = True,
     reservations: Collection[Reservation] = (),
-) -> Found:
+) -> ReadTables:
     """Ask for all tables, each as it changed since the time that came with it; or for all of them, if it is whole.
 
     `seldom` says whether to ask for those too that change seldom; `reservations` are those that are known.
@@ -72,11 +72,11 @@ async def read(
     if whole and None in (now.nodes, now.jobs, now.partitions, now.reservations):
         raise Stale('slurmctld answered "no change" when asked for everything')
     # In the order in which they are asked for, the last first.
-    clock = next((one.updated for one in (now.reservations, now.partitions, now.jobs, now.nodes) if one), None)
+    clock = next((table.updated for table in (now.reservations, now.partitions, now.jobs, now.nodes) if table), None)
     newer = now.reservations
     if newer and not whole and frozenset(newer.rows) == frozenset(reservations):
         newer = None
-    return Found(whole, now.nodes, now.jobs, now.partitions, newer, clock=clock)
+    return ReadTables(whole, now.nodes, now.jobs, now.partitions, newer, clock=clock)
 
 
 def may_hide(clock: int, since: Mapping[str, int], *, passed: float) -> bool:
@@ -89,7 +89,7 @@ def may_hide(clock: int, since: Mapping[str, int], *, passed: float) -> bool:
     return max(since.values()) >= clock - passed - ROUNDING
 
 
-class Pace(Struct, frozen=True):
+class MirrorPace(Struct, frozen=True):
     """How often to read, in seconds."""
 
     quickest: float = 0.2
@@ -118,7 +118,7 @@ class Pace(Struct, frozen=True):
         return min(self.retry * 2.0 ** min(failures - 1, 30), self.longest_retry)
 
 
-class Counts(Struct):
+class ReadCounts(Struct):
     """What was done since the start; the duration in seconds."""
 
     reads: int = 0
@@ -132,7 +132,7 @@ class Counts(Struct):
 class MirrorStatistics(Struct, frozen=True):
     """For metrics. Times are in seconds; `age` is infinite while nothing is known."""
 
-    counts: Counts
+    counts: ReadCounts
     age: float
     period: float
     suspicions: tuple[Suspicion, ...]

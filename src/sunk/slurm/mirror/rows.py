@@ -18,7 +18,7 @@ Subscriber = Callable[[K, T | None, T | None], None]
 """Called with the key, the row before and the row after; None where there is none."""
 
 
-class Difference(Struct, Generic[K, T], frozen=True):
+class TableDifference(Struct, Generic[K, T], frozen=True):
     """What a newer table says otherwise: key, before, after. `rows` is that table by key."""
 
     rows: dict[K, T]
@@ -66,7 +66,7 @@ class Rows(Generic[K, T]):
 
     # For the mirror
 
-    def compare(self, table: Iterable[T], *, unreadable: Iterable[str] = ()) -> Difference[K, T]:
+    def compare(self, table: Iterable[T], *, unreadable: Iterable[str] = ()) -> TableDifference[K, T]:
         """Find what a newer table says otherwise, and change nothing yet. Rows that could not be read stay as they are."""
         rows: dict[K, T] = {}
         changes: list[tuple[K, T | None, T | None]] = []
@@ -81,12 +81,12 @@ class Rows(Generic[K, T]):
         names = {text.partition(": ")[0] for text in unreadable}
         rows |= {key: held for key, held in self._rows.items() if names and key not in rows and str(key) in names}
         changes += [(key, held, None) for key, held in self._rows.items() if key not in rows]
-        return Difference(rows=rows, changes=changes)
+        return TableDifference(rows=rows, changes=changes)
 
-    def replace(self, difference: Difference[K, T]) -> None:
+    def replace(self, difference: TableDifference[K, T]) -> None:
         self._rows = difference.rows
 
-    def tell(self, difference: Difference[K, T] | None) -> None:
+    def tell(self, difference: TableDifference[K, T] | None) -> None:
         """Tell everybody what has changed, and those who failed over a change the same again."""
         owed, changes = dict(self.unheard), difference.changes if difference is not None else []
         for change in changes:

@@ -17,8 +17,8 @@ A caller gets a ValueError that says which value it was; nothing has been sent.
 from collections.abc import Mapping
 from typing import Final
 
-from sunk.slurm.libslurm.wire import Change
-from sunk.slurm.orders.description import Description
+from sunk.slurm.libslurm.wire import NodeChange
+from sunk.slurm.orders.description import JobDescription
 
 JOB_TEXT: Final = 1024
 """Bytes; Slurm's own bound."""
@@ -40,7 +40,7 @@ NUMBERS: Final[Mapping[str, int]] = {
 }
 
 
-def check_change(change: Change) -> None:
+def check_change(change: NodeChange) -> None:
     """Look at an order for nodes."""
     for name in _NODE_TEXTS:
         _check_text(f"the {name} of nodes", getattr(change, name), most=LONG_TEXT)
@@ -50,7 +50,7 @@ def check_change(change: Change) -> None:
     _check_text("the features of nodes", change.features, most=LONG_TEXT)
 
 
-def check_job(wanted: Description) -> None:
+def check_job(wanted: JobDescription) -> None:
     """Look at a job before it is submitted, allocated or changed."""
     for name, most in _TEXTS:
         if text := getattr(wanted, name):

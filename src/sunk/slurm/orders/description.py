@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from sunk.slurm.binding._libslurm import _FFI
 
 
-class Description(Struct, frozen=True, kw_only=True):
+class JobDescription(Struct, frozen=True, kw_only=True):
     """Only root and SlurmUser may name another user than their own."""
 
     name: str | None = None
@@ -63,11 +63,11 @@ _C_NAMES: Final[Mapping[str, str]] = {
     "memory": "pn_min_memory",
 }
 _APART: Final = frozenset({"environment", "whole_nodes"})
-_PLACES: Final = tuple("" if name in _APART else _C_NAMES.get(name, name) for name in Description.__struct_fields__)
+_PLACES: Final = tuple("" if name in _APART else _C_NAMES.get(name, name) for name in JobDescription.__struct_fields__)
 """Where each field goes, in their order; empty for those that take more than that."""
 
 
-def filled(wanted: Description, *, blank: Any, ffi: "_FFI") -> tuple[Any, list[Any]]:
+def filled(wanted: JobDescription, *, blank: Any, ffi: "_FFI") -> tuple[Any, list[Any]]:
     """Give the message for libslurm, and what has to be held as long as it: C has pointers into Python's memory."""
     message = ffi.new("job_desc_msg_t *", blank[0])
     held: list[Any] = []

@@ -30,7 +30,7 @@ from msgspec.structs import replace
 from sunk.model.contract import drains
 from sunk.slurm.errors import Denied, SlurmError, UnknownName, Unreachable
 from sunk.slurm.libslurm.library import Library
-from sunk.slurm.libslurm.wire import Change, Expected, Watched
+from sunk.slurm.libslurm.wire import Expected, NodeChange, Watched
 from sunk.slurm.orders import bounds
 from sunk.slurm.records import Node
 from sunk.slurm.states import NodeBase, NodeFlag
@@ -56,7 +56,7 @@ class Attempt(Struct):
     """
 
     row: Node
-    change: Change
+    change: NodeChange
     seen: Watched | None = None
     """None if nothing was sent, or while its thread has not come back."""
     began: bool = False
@@ -64,7 +64,7 @@ class Attempt(Struct):
     """By its thread."""
 
 
-class Told(Struct, frozen=True):
+class GuardedOutcome(Struct, frozen=True):
     """What became of an order for a few nodes."""
 
     done: tuple[str, ...]
@@ -91,7 +91,7 @@ def is_altered(reason: str) -> bool:
     return _REPLACEMENT in reason or bounds.is_long(reason)
 
 
-def covered(seen: Node, between: Iterable[Node | None], after: Node, *, change: Change) -> Covered | None:
+def covered(seen: Node, between: Iterable[Node | None], after: Node, *, change: NodeChange) -> Covered | None:
     """What an order has taken from somebody else, by reads that were made during it and after it."""
     if after.state.out_of_service and _is_others(after, seen=seen, change=change):
         return None  # what somebody else said came last, and stands
@@ -106,7 +106,7 @@ def covered(seen: Node, between: Iterable[Node | None], after: Node, *, change: 
     return None
 
 
-def _is_others(row: Node, *, seen: Node, change: Change) -> bool:
+def _is_others(row: Node, *, seen: Node, change: NodeChange) -> bool:
     if row.state.failing and not seen.state.failing:
         return True
     new = not seen.state.out_of_service  # maybe with the very text that an earlier drain has left
@@ -129,33 +129,37 @@ def judged(attempt: Attempt, now: Node) -> Covered | None:
 @contextmanager
 def noted(attempts: Collection[Attempt]) -> Iterator[None]:
     """On a thread: note that the call for these nodes has begun, and that it has ended."""
-    for one in attempts:
-        one.began, one.ended = True, False
+    for attempt in attempts:
+        attempt.began, attempt.ended = True, False
     try:
         yield
     finally:
-        for one in attempts:
-            one.ended = True
+        for attempt in attempts:
+            attempt.ended = True
 
 
-async def one_by_one(library: Library, rows: Collection[Node], change: Change) -> Told:
+async def one_by_one(library: Library, rows: Collection[Node], change: NodeChange) -> GuardedOutcome:
     """Change each of these nodes if it is as it was seen. A trouble with one keeps nothing of the others back."""
     attempts = [Attempt(row=row, change=replace(change, names=row.name)) for row in rows]
-    troubles = await asyncio.gather(*(_change(library, one) for one in attempts), return_exceptions=True)
-    well = [one for one, trouble in zip(attempts, troubles, strict=True) if trouble is None]
-    sent = [(one.row.name, one, one.seen.rows[-1]) for one in well if one.seen is not None and one.seen.sent]
-    lost = {name: judged(one, after) for name, one, after in sent}
-    wrong = [(one, trouble) for one, trouble in zip(attempts, troubles, strict=True) if trouble is not None]
-    others = {one.row.name: trouble for one, trouble in wrong if not isinstance(trouble, UnknownName)}
-    if fatal := next((one for one in others.values() if not isinstance(one, Exception)), None):
+    troubles = await asyncio.gather(*(_change(library, attempt) for attempt in attempts), return_exceptions=True)
+    well = [attempt for attempt, trouble in zip(attempts, troubles, strict=True) if trouble is None]
+    sent = [
+        (attempt.row.name, attempt, attempt.seen.rows[-1])
+        for attempt in well
+        if attempt.seen is not None and attempt.seen.sent
+    ]
+    lost = {name: judged(attempt, after) for name, attempt, after in sent}
+    wrong = [(attempt, trouble) for attempt, trouble in zip(attempts, troubles, strict=True) if trouble is not None]
+    others = {attempt.row.name: trouble for attempt, trouble in wrong if not isinstance(trouble, UnknownName)}
+    if fatal := next((trouble for trouble in others.values() if not isinstance(trouble, Exception)), None):
         raise fatal
-    return Told(
+    return GuardedOutcome(
         done=tuple(name for name, _, _ in sent),
-        changed=tuple(one.row.name for one in well if one.seen is not None and not one.seen.sent),
-        unknown=tuple(one.row.name for one, trouble in wrong if isinstance(trouble, UnknownName)),
-        covered={name: one for name, one in lost.items() if one is not None},
-        unfinished=tuple(one for one, trouble in wrong if _may_have_taken(one, trouble)),
-        troubles={name: one for name, one in others.items() if isinstance(one, Exception)},
+        changed=tuple(attempt.row.name for attempt in well if attempt.seen is not None and not attempt.seen.sent),
+        unknown=tuple(attempt.row.name for attempt, trouble in wrong if isinstance(trouble, UnknownName)),
+        covered={name: drain for name, drain in lost.items() if drain is not None},
+        unfinished=tuple(attempt for attempt, trouble in wrong if _may_have_taken(attempt, trouble)),
+        troubles={name: trouble for name, trouble in others.items() if isinstance(trouble, Exception)},
     )
 
 

@@ -14,7 +14,7 @@ from sunk.slurm.errors import InvalidJob
 from sunk.slurm.libslurm.library import Library
 from sunk.slurm.libslurm.wire import Given
 from sunk.slurm.orders import bounds
-from sunk.slurm.orders.description import Description
+from sunk.slurm.orders.description import JobDescription
 from sunk.slurm.states import JobFlag
 
 BATCH_SHELL: Final = 1 << 0
@@ -23,13 +23,13 @@ _HOME: Final = "/"
 _PATH: Final = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
 
 
-class Jobs:
+class JobOrders:
     """Orders about jobs."""
 
     def __init__(self, library: Library) -> None:
         self._library = library
 
-    async def submit(self, wanted: Description) -> Given:
+    async def submit(self, wanted: JobDescription) -> Given:
         """Queue a job with a script. Slurm wants an environment with it; there is one if none is named."""
         if not wanted.script:
             raise ValueError(f"job {wanted.name!r} has no script: submit one with it, or allocate without")
@@ -37,7 +37,7 @@ class Jobs:
         whole = replace(_somewhere(wanted), environment=wanted.environment or _PATH)
         return await self._library.call(partial(self._library.wire.submit, whole), asked=f"submit job {wanted.name}")
 
-    async def allocate(self, wanted: Description) -> Given:
+    async def allocate(self, wanted: JobDescription) -> Given:
         """Queue a job without a script: nothing of it runs on its nodes but prolog and epilog.
 
         It belongs to the user of this process: unlike with `submit`, 24.11 with auth/slurm does not look at the one
@@ -80,7 +80,7 @@ class Jobs:
             return False
         return True
 
-    async def update(self, job: int, *, to: Description) -> bool:
+    async def update(self, job: int, *, to: JobDescription) -> bool:
         """Change what is not None in the description. False if the job has ended."""
         bounds.check_job(to)
         try:
@@ -90,6 +90,6 @@ class Jobs:
         return True
 
 
-def _somewhere(wanted: Description) -> Description:
+def _somewhere(wanted: JobDescription) -> JobDescription:
     """Slurm takes no job that is nowhere, though one without a script runs nothing there."""
     return wanted if wanted.work_dir else replace(wanted, work_dir=_HOME)

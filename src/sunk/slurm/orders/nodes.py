@@ -24,7 +24,7 @@ from sunk.model import hostlist
 from sunk.model.contract import drains
 from sunk.slurm.errors import Denied, SlurmError, Unauthenticated, UnknownName, Unreachable
 from sunk.slurm.libslurm.library import Library
-from sunk.slurm.libslurm.wire import Change, Watched
+from sunk.slurm.libslurm.wire import NodeChange, Watched
 from sunk.slurm.mirror.mirror import Mirror
 from sunk.slurm.orders import bounds, extra as extras, guarded
 from sunk.slurm.orders.guarded import Attempt, Covered
@@ -74,14 +74,14 @@ class Orders:
         """Take nodes out of service once their jobs are done. Without a reason Slurm would leave an old one standing."""
         if not reason:
             raise ValueError(f"a drain of {', '.join(sorted(names)[:5])} needs a reason")
-        change = Change(names="", state=NodeFlag.DRAIN.value, reason=reason)
+        change = NodeChange(names="", state=NodeFlag.DRAIN.value, reason=reason)
         return await (self._update(names, change) if seen is None else self._guarded(names, change, seen=seen))
 
     async def undrain(self, names: Collection[str], *, seen: Mapping[str, Node] | None = None) -> Outcome:
         """Take back a drain or FAIL, and only that."""
         states = await self._states() if seen is None else {name: row.state for name, row in seen.items()}
         ready = [name for name in names if name in states and can_undrain(states[name])]
-        change = Change(names="", state=NodeFlag.UNDRAIN.value)
+        change = NodeChange(names="", state=NodeFlag.UNDRAIN.value)
         found = await (self._update(ready, change) if seen is None else self._guarded(ready, change, seen=seen))
         missing = [name for name in names if name not in states]
         refused = set(names) - set(ready) - set(missing)
@@ -89,63 +89,67 @@ class Orders:
 
     async def forget_reason(self, names: Collection[str], *, seen: Mapping[str, Node]) -> Outcome:
         """Replace a reason that is left on nodes in service by Slurm's own for none in particular. A blank is ignored."""
-        return await self._guarded(names, Change(names="", reason=drains.NOT_RESPONDING), seen=seen)
+        return await self._guarded(names, NodeChange(names="", reason=drains.NOT_RESPONDING), seen=seen)
 
     async def put_back(self, covered: Mapping[str, Covered]) -> Outcome:
         """Put on again what an order of ours has overwritten, unless somebody has said something else since."""
-        outcomes = [await self._put_back(name, one) for name, one in covered.items()]
-        done, changed, unknown = ([getattr(one, kind) for one in outcomes] for kind in ("done", "changed", "unknown"))
-        troubles = {name: trouble for one in outcomes for name, trouble in one.troubles.items()}
+        outcomes = [await self._put_back(name, lost) for name, lost in covered.items()]
+        done, changed, unknown = (
+            [getattr(outcome, kind) for outcome in outcomes] for kind in ("done", "changed", "unknown")
+        )
+        troubles = {name: trouble for outcome in outcomes for name, trouble in outcome.troubles.items()}
         return Outcome(done=_sorted(*done), changed=_sorted(*changed), unknown=_sorted(*unknown), troubles=troubles)
 
-    async def _put_back(self, name: str, one: Covered) -> Outcome:
-        flag = NodeFlag.FAIL if one.row.state.failing else NodeFlag.DRAIN
-        change = Change(names="", state=flag.value, reason=bounds.shortened(one.row.reason))
+    async def _put_back(self, name: str, lost: Covered) -> Outcome:
+        flag = NodeFlag.FAIL if lost.row.state.failing else NodeFlag.DRAIN
+        change = NodeChange(names="", state=flag.value, reason=bounds.shortened(lost.row.reason))
         try:
-            return await self._guarded([name], change, seen={name: one.now})
+            return await self._guarded([name], change, seen={name: lost.now})
         except SlurmError as trouble:  # keeps no other from theirs
             return Outcome(troubles={name: trouble})
 
     @property
     def unfinished(self) -> frozenset[str]:
         """Nodes of which it is not known what an order has taken from somebody else."""
-        return frozenset(one.row.name for one in self._unfinished)
+        return frozenset(attempt.row.name for attempt in self._unfinished)
 
     async def judge_unfinished(self) -> dict[str, Covered]:
         """What has to be put back of orders that Slurm did not answer. Each is judged once, upon a read of now."""
         # One that ends during the read may come about after slurmctld has answered it.
-        ended = [one for one in self._unfinished if one.ended]
+        ended = [attempt for attempt in self._unfinished if attempt.ended]
         rows = await self._rows()
-        found: dict[str, Covered] = {}
-        for one in ended:
-            now = rows.get(one.row.name)
-            if now is not None and (lost := guarded.judged(one, now)) is not None:
-                found[one.row.name] = lost
-        judged = {id(one) for one in ended}
-        self._unfinished = deque((one for one in self._unfinished if id(one) not in judged), maxlen=MOST_UNFINISHED)
-        return found
+        owed: dict[str, Covered] = {}
+        for attempt in ended:
+            now = rows.get(attempt.row.name)
+            if now is not None and (lost := guarded.judged(attempt, now)) is not None:
+                owed[attempt.row.name] = lost
+        judged = {id(attempt) for attempt in ended}
+        self._unfinished = deque(
+            (attempt for attempt in self._unfinished if id(attempt) not in judged), maxlen=MOST_UNFINISHED
+        )
+        return owed
 
     async def set_reason(self, names: Collection[str], *, reason: str) -> Outcome:
         """Change the reason, and its time, but no state. On a node that is not drained 26.05 does not keep it."""
-        return await self._update(names, Change(names="", reason=reason))
+        return await self._update(names, NodeChange(names="", reason=reason))
 
     async def set_down(self, names: Collection[str], *, reason: str) -> Outcome:
         """Take nodes out of service at once: their jobs end as NODE_FAIL or are requeued."""
-        return await self._update(names, Change(names="", state=NodeBase.DOWN.value, reason=reason))
+        return await self._update(names, NodeChange(names="", state=NodeBase.DOWN.value, reason=reason))
 
     async def power_up(self, names: Collection[str]) -> Outcome:
-        return await self._update(names, Change(names="", state=NodeFlag.POWER_UP.value))
+        return await self._update(names, NodeChange(names="", state=NodeFlag.POWER_UP.value))
 
     async def power_down(self, names: Collection[str]) -> Outcome:
         """Power nodes down once they are idle."""
-        return await self._update(names, Change(names="", state=NodeFlag.POWER_DOWN.value))
+        return await self._update(names, NodeChange(names="", state=NodeFlag.POWER_DOWN.value))
 
     async def set_features(self, names: Collection[str], *, features: Sequence[str]) -> Outcome:
         """Replace the features, available and active alike. Partitions by NodeSet follow at the next reconfigure."""
-        return await self._update(names, Change(names="", features=",".join(features)))
+        return await self._update(names, NodeChange(names="", features=",".join(features)))
 
     async def set_comment(self, names: Collection[str], *, comment: str) -> Outcome:
-        return await self._update(names, Change(names="", comment=comment))
+        return await self._update(names, NodeChange(names="", comment=comment))
 
     async def merge_extra(self, ours: Mapping[str, Mapping[str, Any]]) -> Outcome:
         """Lay keys over each node's extra, by node name. Nodes that end up with the same text share a call."""
@@ -159,7 +163,7 @@ class Orders:
                 groups.setdefault(merged, []).append(name)
         # What users wrote there may be long already, and that on one node must not keep the others from theirs.
         refused = [*full, *(name for text in [*groups] if bounds.is_long(text) for name in groups.pop(text))]
-        outcomes = [await self._update(names, Change(names="", extra=text)) for text, names in groups.items()]
+        outcomes = [await self._update(names, NodeChange(names="", extra=text)) for text, names in groups.items()]
         lost = _sorted((name for name in ours if name not in texts), *(each.unknown for each in outcomes))
         return Outcome(done=_sorted(set(ours) - set(lost) - set(refused)), unknown=lost, refused=_sorted(refused))
 
@@ -168,7 +172,7 @@ class Orders:
         known = await self._states()
         if wanted := [name for name in names if name not in known]:
             text = hostlist.compress(wanted)
-            change = Change(names=text, extra=f"NodeName={text} {line}")
+            change = NodeChange(names=text, extra=f"NodeName={text} {line}")
             await self._send(partial(self._library.wire.create_nodes, change), asked=f"create nodes {text}")
         return Outcome(done=_sorted(names))
 
@@ -209,7 +213,9 @@ class Orders:
         """Make Slurm read its configuration anew. Its daemons start themselves over; jobs go on."""
         await self._send(self._library.wire.reconfigure, asked="reconfigure")
 
-    async def _update(self, names: Collection[str], change: Change, *, attempts: Collection[Attempt] = ()) -> Outcome:
+    async def _update(
+        self, names: Collection[str], change: NodeChange, *, attempts: Collection[Attempt] = ()
+    ) -> Outcome:
         bounds.check_change(change)
         wanted = sorted(set(names))
         unknown: list[str] = []
@@ -229,11 +235,11 @@ class Orders:
             wanted = [name for name in wanted if name in known]
         raise trouble or AssertionError("an order without an attempt")
 
-    def _send_noted(self, order: Change, attempts: Collection[Attempt]) -> None:
+    def _send_noted(self, order: NodeChange, attempts: Collection[Attempt]) -> None:
         with guarded.noted(attempts):
             self._library.wire.update_nodes(order)
 
-    async def _guarded(self, names: Collection[str], change: Change, *, seen: Mapping[str, Node]) -> Outcome:
+    async def _guarded(self, names: Collection[str], change: NodeChange, *, seen: Mapping[str, Node]) -> Outcome:
         bounds.check_change(change)
         rows = [seen[name] for name in sorted(set(names))]
         if len(rows) <= guarded.FEW and not any(guarded.is_altered(row.reason) for row in rows):
@@ -243,19 +249,19 @@ class Orders:
             return replace(some, troubles=told.troubles)
         return await self._guarded_at_once(rows, change)
 
-    async def _guarded_at_once(self, rows: Collection[Node], change: Change) -> Outcome:
+    async def _guarded_at_once(self, rows: Collection[Node], change: NodeChange) -> Outcome:
         before = await self._rows()
         ready = [row for row in rows if row.name in before and guarded.same(row, before[row.name])]
         sent, between, after = await self._watched(ready, change)
         done = [row for row in ready if row.name in sent.done and row.name in after]
         lost = {row.name: guarded.covered(row, [between.get(row.name)], after[row.name], change=change) for row in done}
-        found = {name: one for name, one in lost.items() if one is not None}
+        overwritten = {name: drain for name, drain in lost.items() if drain is not None}
         unknown = _sorted(sent.unknown, (row.name for row in rows if row.name not in before))
         changed = {row.name for row in rows} - {row.name for row in ready} - set(unknown)
-        return Outcome(done=sent.done, unknown=unknown, changed=_sorted(changed), covered=found)
+        return Outcome(done=sent.done, unknown=unknown, changed=_sorted(changed), covered=overwritten)
 
     async def _watched(
-        self, ready: Collection[Node], change: Change
+        self, ready: Collection[Node], change: NodeChange
     ) -> tuple[Outcome, dict[str, Node], dict[str, Node]]:
         """Change nodes, and read them during it and after it. If one of these fails, what was seen is kept."""
         attempts = [Attempt(row=row, change=replace(change, names=row.name)) for row in ready]
@@ -274,10 +280,10 @@ class Orders:
 
         What is refused for one of many nodes may have been done to the others, unless it is refused to us.
         """
-        for one in attempts:
-            rows = (one.row, between[one.row.name]) if one.row.name in between else (one.row,)
-            one.seen = Watched(rows=rows, trouble=trouble)
-        self._unfinished.extend(one for one in attempts if one.began and not isinstance(trouble, Denied))
+        for attempt in attempts:
+            rows = (attempt.row, between[attempt.row.name]) if attempt.row.name in between else (attempt.row,)
+            attempt.seen = Watched(rows=rows, trouble=trouble)
+        self._unfinished.extend(attempt for attempt in attempts if attempt.began and not isinstance(trouble, Denied))
 
     async def _rows(self) -> dict[str, Node]:
         return {node.name: node for node in (await self._library.all_nodes()).rows}
@@ -301,4 +307,4 @@ def _or_raise(result: T | BaseException) -> T:
 
 
 def _sorted(*names: Iterable[str]) -> tuple[str, ...]:
-    return tuple(sorted({name for each in names for name in each}))
+    return tuple(sorted({name for group in names for name in group}))

@@ -26,7 +26,7 @@ JOBS = [
 
 
 def nodes(*states: str, names: tuple[str, ...] = (), partitions: frozenset[str] | None = None) -> list[str]:
-    wanted = selection.Nodes(
+    wanted = selection.NodeSelection(
         names=selection.names(names),
         states=selection.state_filter(states, known=selection.NODE_WORDS),
         partitions=partitions,
@@ -34,12 +34,12 @@ def nodes(*states: str, names: tuple[str, ...] = (), partitions: frozenset[str] 
     return [row.name for row in wanted.pick(NODES, partitions={"n9": ("x",)})]
 
 
-def jobs(wanted: selection.Jobs) -> list[int]:
+def jobs(wanted: selection.JobSelection) -> list[int]:
     return [row.id for row in wanted.pick(JOBS)]
 
 
-def in_state(text: str) -> selection.Jobs:
-    return selection.Jobs(states=selection.state_filter([text], known=selection.JOB_WORDS))
+def in_state(text: str) -> selection.JobSelection:
+    return selection.JobSelection(states=selection.state_filter([text], known=selection.JOB_WORDS))
 
 
 def test_nodes_come_in_the_order_in_which_people_count() -> None:
@@ -48,7 +48,7 @@ def test_nodes_come_in_the_order_in_which_people_count() -> None:
 
 def test_a_hostlist_names_some_and_those_that_are_not_there_are_known() -> None:
     assert nodes(names=("n[9-10]",)) == ["n9", "n10"]
-    assert selection.Nodes(names=frozenset({"n9", "x2", "x1"})).missing(NODES) == ["x1", "x2"]
+    assert selection.NodeSelection(names=frozenset({"n9", "x2", "x1"})).missing(NODES) == ["x1", "x2"]
 
 
 @pytest.mark.parametrize(
@@ -71,15 +71,15 @@ def test_nodes_of_a_partition() -> None:
 
 
 def test_jobs_that_hold_no_node_any_more_are_shown_only_if_asked_for() -> None:
-    assert jobs(selection.Jobs()) == [2, 3]
-    assert jobs(selection.Jobs(ended=True)) == [1, 2, 3]
+    assert jobs(selection.JobSelection()) == [2, 3]
+    assert jobs(selection.JobSelection(ended=True)) == [1, 2, 3]
     assert jobs(in_state("failed")) == [1]
     assert jobs(in_state("cg")) == [2]
 
 
 def test_jobs_of_a_user_or_a_partition() -> None:
-    assert jobs(selection.Jobs(users=frozenset({1}))) == [3]
-    assert jobs(selection.Jobs(partitions=frozenset({"b"}))) == [3]
+    assert jobs(selection.JobSelection(users=frozenset({1}))) == [3]
+    assert jobs(selection.JobSelection(partitions=frozenset({"b"}))) == [3]
 
 
 def test_a_state_that_there_is_not_is_refused_with_those_that_there_are() -> None:

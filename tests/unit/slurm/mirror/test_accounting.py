@@ -25,14 +25,14 @@ from sunk.slurm.mirror.accounting import (
 )
 from sunk.slurm.mirror.confidence import MissingRow
 from sunk.slurm.mirror.mirror import Mirror
-from sunk.slurm.mirror.reading import Pace
+from sunk.slurm.mirror.reading import MirrorPace
 from sunk.slurm.records import Accounted, Configuration, Job, Table
 from sunk.slurm.states import JobBase, JobFlag
 
 ALICE, BOB = 1001, 1002
 SUBMITTED, STARTED, READ, ENDED = 1000, 1010, 2000, 2500
 REQUEUED = 1 << 10
-SELDOM = Pace(quickest=5.0, slowest=5.0, seldom=5.0)
+SELDOM = MirrorPace(quickest=5.0, slowest=5.0, seldom=5.0)
 """Hours go by here, and what is read meanwhile is of no account."""
 PROOF = (JobBase.COMPLETED, JobBase.FAILED, JobBase.TIMEOUT, JobBase.OUT_OF_MEMORY, JobBase.DEADLINE)
 

@@ -7,7 +7,7 @@ from tests.unit.slurm.scripted import Server, job, node, now, partition, reserva
 
 from sunk.slurm.mirror.confidence import Known, Stale, Unknown
 from sunk.slurm.mirror.mirror import Mirror
-from sunk.slurm.mirror.reading import Pace
+from sunk.slurm.mirror.reading import MirrorPace
 
 pytestmark = pytest.mark.looptime
 
@@ -57,7 +57,7 @@ async def test_a_change_in_the_second_of_a_read_is_not_missed() -> None:
 
 async def test_the_period_is_short_after_a_change_and_grows_while_nothing_happens() -> None:
     server = Server(node("a"))
-    mirror = Mirror(server, pace=Pace(quickest=0.2, slowest=2.0))
+    mirror = Mirror(server, pace=MirrorPace(quickest=0.2, slowest=2.0))
     async with mirror.running():
         await asyncio.sleep(20)
         assert mirror.statistics().period == 2.0
@@ -108,7 +108,7 @@ async def test_a_clock_that_is_set_back_hides_nothing() -> None:
 async def test_a_restart_is_seen_though_its_clock_is_back_by_no_more_than_has_passed(back: int) -> None:
     for hundredths in range(0, 300, 5):
         server = Server(node("a"))
-        mirror = Mirror(server, pace=Pace(quickest=1.0, slowest=1.0))
+        mirror = Mirror(server, pace=MirrorPace(quickest=1.0, slowest=1.0))
         async with mirror.running():
             await mirror.read_after()  # whole, so that no table is older than another and gives it away
             await asyncio.sleep(hundredths / 100)
@@ -122,7 +122,7 @@ async def test_a_restart_is_seen_though_its_clock_is_back_by_no_more_than_has_pa
 async def test_a_clock_that_is_back_by_no_more_than_has_passed_hides_a_change_for_half_a_minute_at_most() -> None:
     for hundredths in range(0, 300, 10):
         server = Server(node("a"))
-        mirror = Mirror(server, pace=Pace(quickest=1.0, slowest=1.0))
+        mirror = Mirror(server, pace=MirrorPace(quickest=1.0, slowest=1.0))
         async with mirror.running():
             await mirror.read_after()
             await asyncio.sleep(hundredths / 100)
@@ -152,7 +152,7 @@ async def test_a_change_that_slurm_does_not_own_up_to_is_seen_by_who_doubts() ->
 
 async def test_partitions_and_reservations_are_read_once_a_second_and_when_somebody_asks() -> None:
     server = Server(node("a"))
-    mirror = Mirror(server, pace=Pace(quickest=0.25, slowest=0.25))
+    mirror = Mirror(server, pace=MirrorPace(quickest=0.25, slowest=0.25))
     async with mirror.running():
         await mirror.read_after()
         server.asked.clear()
@@ -172,7 +172,7 @@ async def test_partitions_and_reservations_are_read_once_a_second_and_when_someb
 
 async def test_what_is_said_to_be_unchanged_counts_as_fresh_only_with_a_look_at_the_clock() -> None:
     server = Server(node("a"))
-    mirror = Mirror(server, pace=Pace(quickest=0.25, slowest=0.25, seldom=20.0))
+    mirror = Mirror(server, pace=MirrorPace(quickest=0.25, slowest=0.25, seldom=20.0))
     async with mirror.running():
         await asyncio.sleep(3)  # in the second of a change it comes again
         await mirror.read_after()
@@ -187,7 +187,7 @@ async def test_what_is_said_to_be_unchanged_counts_as_fresh_only_with_a_look_at_
 
 async def test_a_clock_that_was_set_back_is_found_out_at_the_next_look() -> None:
     server = Server(node("a"))
-    mirror = Mirror(server, pace=Pace(quickest=0.25, slowest=0.25, whole=1000.0))
+    mirror = Mirror(server, pace=MirrorPace(quickest=0.25, slowest=0.25, whole=1000.0))
     async with mirror.running():
         await mirror.read_after()
         await asyncio.sleep(20)
@@ -272,7 +272,7 @@ async def test_who_asks_during_a_read_gets_the_next_one() -> None:
 
 async def test_all_who_ask_meanwhile_share_one_read_that_happens_at_once() -> None:
     server = Server(node("a"))
-    mirror = Mirror(server, pace=Pace(slowest=50.0, growth=100.0, whole=1000.0))
+    mirror = Mirror(server, pace=MirrorPace(slowest=50.0, growth=100.0, whole=1000.0))
     async with mirror.running():
         await mirror.read_after()
         await asyncio.sleep(70)
@@ -285,7 +285,7 @@ async def test_all_who_ask_meanwhile_share_one_read_that_happens_at_once() -> No
 async def test_those_who_ask_without_end_leave_the_server_a_rest() -> None:
     server = Server()
     server.delay = 0.0
-    mirror = Mirror(server, pace=Pace(rest=0.05))
+    mirror = Mirror(server, pace=MirrorPace(rest=0.05))
     async with mirror.running():
         for _ in range(20):
             await mirror.read_after()

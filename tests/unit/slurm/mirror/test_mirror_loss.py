@@ -7,7 +7,7 @@ from tests.unit.slurm.scripted import Server, gone, job, node, now, told, view
 
 from sunk.slurm.mirror.confidence import Known, Stale, Unknown
 from sunk.slurm.mirror.mirror import Mirror
-from sunk.slurm.mirror.reading import Pace
+from sunk.slurm.mirror.reading import MirrorPace
 
 pytestmark = pytest.mark.looptime
 
@@ -79,7 +79,7 @@ async def test_a_read_that_fails_halfway_changes_nothing() -> None:
 
 async def test_a_read_that_never_ends_is_a_loss() -> None:
     server = Server(node("a"))
-    mirror = Mirror(server, pace=Pace(patience=5.0))
+    mirror = Mirror(server, pace=MirrorPace(patience=5.0))
     async with mirror.running():
         await mirror.read_after()
         server.delay = 1e6

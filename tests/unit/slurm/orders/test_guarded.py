@@ -7,13 +7,13 @@ from tests.unit.slurm.blank import blank
 
 from sunk.model.contract import drains
 from sunk.slurm.errors import Unreachable
-from sunk.slurm.libslurm.wire import Change, Watched
+from sunk.slurm.libslurm.wire import NodeChange, Watched
 from sunk.slurm.orders import bounds, guarded
 from sunk.slurm.orders.guarded import Attempt
 from sunk.slurm.records import Node
 from sunk.slurm.states import NodeBase, NodeFlag
 
-UNDRAIN = Change(names="n1", state=NodeFlag.UNDRAIN.value)
+UNDRAIN = NodeChange(names="n1", state=NodeFlag.UNDRAIN.value)
 DRAINED, IDLE, DOWN = NodeBase.IDLE.value | NodeFlag.DRAIN.value, NodeBase.IDLE.value, NodeBase.DOWN.value
 
 

@@ -11,7 +11,7 @@ from tests.unit.syncer.scripted import Slurm
 
 from sunk.slurm.errors import Denied, InvalidState, SlurmError, Unreachable, refusal
 from sunk.slurm.libslurm.library import Library
-from sunk.slurm.libslurm.wire import Change, Expected, Watched
+from sunk.slurm.libslurm.wire import Expected, NodeChange, Watched
 from sunk.slurm.orders.guarded import FEW, Covered
 from sunk.slurm.orders.nodes import Orders
 from sunk.slurm.records import Node, Table
@@ -89,7 +89,7 @@ class Late(Slurm):
         self._began.wait(10)
         raise Unreachable(1800, asked=asked)
 
-    def update_if(self, _change: Change, _expected: Expected) -> Watched:
+    def update_if(self, _change: NodeChange, _expected: Expected) -> Watched:
         self._began.set()
         self._go.wait(10)
         return Watched((OURS, BOBS, IDLE))
