@@ -18,7 +18,7 @@ from sunk.kube.control.tasks import running
 from sunk.kube.core import NODES, PODS, Node, Pod
 from sunk.kube.errors import Forbidden
 from sunk.kube.resource import Key
-from sunk.model import hostlist, names
+from sunk.model import hostlist, loopclock, names
 from sunk.model.contract import kept
 from sunk.objects.members import NODESETS, NODESLICES, NodeSet, NodeSlice
 from sunk.objects.standing import cleared, terminating
@@ -118,7 +118,7 @@ class Watching:
             while True:
                 await self._look_closer()
                 acts, self._acts = self._acts, []
-                for breach in (*acts, *self._lasting.look(laws.faults(self.sides()), now=_now())):
+                for breach in (*acts, *self._lasting.look(laws.faults(self.sides()), now=loopclock.now())):
                     yield breach
                 await self._pause()
 
@@ -189,7 +189,7 @@ class Watching:
     def _pod(self, _: Key, before: Pod | None, after: Pod | None) -> None:
         # Both sides are put together only for what is judged: Pods change all the time, and go seldom.
         if before is not None and after is not None and laws.causes_of(after) > laws.causes_of(before):
-            self._newest.caused(after.metadata.name, now=_now())
+            self._newest.caused(after.metadata.name, now=loopclock.now())
         if before is None or (after is not None and not terminating(after)):
             return
         found = tuple(laws.deleted_pod(self.sides(), before, after))
@@ -226,10 +226,10 @@ class Watching:
             self._judge_drain(before, after)
 
     def _judge_drain(self, before: Row, after: Row) -> None:
-        young = self._newest.young(after.name, now=_now())
+        young = self._newest.young(after.name, now=loopclock.now())
         self._acts += map(Breach, laws.replaced_drain(self.sides(), before, after, young=young))
         if laws.foreign(after) and after.reason != before.reason:
-            self._newest.drained(after.name, now=_now())
+            self._newest.drained(after.name, now=loopclock.now())
         if text := laws.lifted_drain(before, after):
             self._lifted[after.name] = text
         elif self._lifted.get(after.name) != after.reason or after.state.out_of_service:
@@ -252,7 +252,3 @@ def holding(jobs: Iterable[Job], *, since: float | None = None) -> dict[str, tup
             for name in hostlist.expand(job.nodes):
                 found[name] = (*found.get(name, ()), job.id)
     return found
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

@@ -24,7 +24,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from sunk.kube.resource import Key
-from sunk.model import mark
+from sunk.model import loopclock, mark
 from sunk.model.contract.report import Report
 from sunk.model.faults import survived
 from sunk.slurm import records
@@ -133,7 +133,7 @@ class Configuration:
         if named is not None and named.isdisjoint(features or ()):
             return
         self._owed, self._owed_since, self._asked = True, None, -math.inf
-        self._need = self._need.wished(now=_now())
+        self._need = self._need.wished(now=loopclock.now())
         self._news.set()
 
     def report(self) -> Report:
@@ -145,7 +145,7 @@ class Configuration:
 
     async def run(self) -> Never:
         await self._ground.files.store.complete()
-        self._need, self._asked = self._need.wished(now=_now()) if self._owed else NONE, -math.inf
+        self._need, self._asked = self._need.wished(now=loopclock.now()) if self._owed else NONE, -math.inf
         self._begun = False
         with ExitStack() as subscriptions:
             subscriptions.callback(self._ground.files.store.subscribe(lambda *_: self._news.set()))
@@ -173,10 +173,10 @@ class Configuration:
         return due if lags and self._wanted else max(due, self._told + DISTANCE)
 
     async def _rest(self) -> None:
-        until = min(self._due, self._asked + SEEN, _now() + SEEN)
+        until = min(self._due, self._asked + SEEN, loopclock.now() + SEEN)
         with suppress(TimeoutError):
             # Also where it is due and cannot be done: Slurm is away, or we have just lost the lease.
-            async with asyncio.timeout(max(until - _now(), _GLANCE)):
+            async with asyncio.timeout(max(until - loopclock.now(), _GLANCE)):
                 await self._news.wait()
 
     async def _look(self) -> None:
@@ -185,7 +185,7 @@ class Configuration:
         self._begin()
         try:
             await self._compare()
-            if _now() >= self._due and self._ground.may_write():
+            if loopclock.now() >= self._due and self._ground.may_write():
                 await self._reconfigure()
         except SlurmError as error:
             self._trouble = str(error)
@@ -202,14 +202,14 @@ class Configuration:
 
     async def _compare(self) -> None:
         """See what is wanted and what is in force, and whether that is a need."""
-        if _now() >= self._asked + SEEN or self._runs is None:
+        if loopclock.now() >= self._asked + SEEN or self._runs is None:
             self._runs = await self._ground.library.configuration()
-            self._asked = _now()
+            self._asked = loopclock.now()
             self._note_boot(self._runs.boot_time)
         wanted = mark.read(self._conf())
         if wanted and wanted != self._runs.parameter(mark.PARAMETER):
             if wanted != self._wanted or not self._need.holds:
-                self._need = self._need.wished(now=_now())
+                self._need = self._need.wished(now=loopclock.now())
         elif not self._owed:
             self._need, self._trouble = NONE, ""
         self._wanted = wanted
@@ -229,7 +229,7 @@ class Configuration:
 
     async def _reconfigure(self) -> None:
         async with self._at_work:
-            self._need, self._told = self._need.after_a_try(now=_now()).answered(yes=False), _now()
+            self._need, self._told = self._need.after_a_try(now=loopclock.now()).answered(yes=False), loopclock.now()
             log.info("slurmctld is told to read its configuration anew; wanted is %s", self._wanted or "what it has")
             try:
                 await self._ground.orders.reconfigure()
@@ -239,7 +239,3 @@ class Configuration:
             await self._compare()
             if self._need.holds:
                 self._trouble = f"slurmctld was told to read {self._wanted} and does not have it: its files may be late"
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

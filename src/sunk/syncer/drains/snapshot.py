@@ -4,6 +4,7 @@ import asyncio
 from typing import Final
 
 from sunk.kube.control.queue import Queue
+from sunk.model import loopclock
 from sunk.slurm.mirror.confidence import Known
 from sunk.slurm.mirror.mirror import Mirror
 from sunk.syncer.context import Ground
@@ -26,13 +27,15 @@ class Pairs:
         member, row = self._members.get(name), self._ground.mirror.nodes.get(name)
         if member is None or row is None:
             return None
-        return Pair(member=member, pod=self._ground.pod(name), row=row, unready_long=self.falls.due(name) <= _now())
+        return Pair(
+            member=member, pod=self._ground.pod(name), row=row, unready_long=self.falls.due(name) <= loopclock.now()
+        )
 
     def again(self, pair: Pair) -> float | None:
         """In how many seconds to look again though nothing happens; None if never."""
         if pair.unready_long or pair.pod is None or ready(pair.pod):
             return None
-        return max(self.falls.due(pair.name) - _now(), 0.0)
+        return max(self.falls.due(pair.name) - loopclock.now(), 0.0)
 
 
 async def answering(mirror: Mirror) -> None:
@@ -65,7 +68,3 @@ async def taken(queue: Queue[str], *, mirror: Mirror, most: float = float("inf")
     while queue.ready and len(found) < most:
         found.append(await queue.get())
     return found
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

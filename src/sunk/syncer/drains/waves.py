@@ -12,7 +12,6 @@ The moment counts from when we saw it happen, by our own clock. Only what had ha
 times that Kubernetes gives, which come from clocks of other machines.
 """
 
-import asyncio
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -21,6 +20,7 @@ from msgspec import Struct
 
 from sunk.kube.cache.store import Store
 from sunk.kube.resource import Key
+from sunk.model import loopclock
 from sunk.syncer.context import Manner
 from sunk.syncer.pods import ComputePod, condition, finished, ready, terminating
 
@@ -72,7 +72,11 @@ class Falls:
     def delayed(self) -> str:
         """What is put off because of a wave."""
         wave = self._wave
-        waits = wave is not None and _now() < wave.until and any(since >= wave.first for since in self._since.values())
+        waits = (
+            wave is not None
+            and loopclock.now() < wave.until
+            and any(since >= wave.first for since in self._since.values())
+        )
         return wave.words if wave is not None and waits else ""
 
     def look(self) -> Wave | None:
@@ -80,7 +84,7 @@ class Falls:
         if not self._news:
             return None
         self._news = False
-        now = _now()
+        now = loopclock.now()
         held = self._wave.until if self._wave is not None else LONG_AGO
         if now <= held:
             return None
@@ -95,7 +99,7 @@ class Falls:
         if number is None:
             return None
         until = falls[number] + self._manner.wave_delay
-        clock = (self._wall() + timedelta(seconds=until - _now())).strftime("%H:%M:%S")
+        clock = (self._wall() + timedelta(seconds=until - loopclock.now())).strftime("%H:%M:%S")
         many = f"{len(falls)} of {total} Pods stopped being ready together"
         words = f"{many}: their nodes are not drained before {clock} UTC, and not at all if they are ready by then"
         return Wave(first=falls[number] - TOGETHER, until=until, words=words)
@@ -114,7 +118,7 @@ class Falls:
                 self._fell(name, ago=max((self._wall() - since).total_seconds(), 0.0))
 
     def _fell(self, name: str, *, ago: float) -> None:
-        self._since[name] = _now() - ago
+        self._since[name] = loopclock.now() - ago
         self._news = True
 
 
@@ -140,7 +144,3 @@ def _stopped(pod: ComputePod) -> datetime | None:
         return None
     changed = found.last_transition_time > pod.status.start_time + _FIRST_WORD
     return found.last_transition_time if changed else None
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

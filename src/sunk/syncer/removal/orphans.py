@@ -14,12 +14,12 @@ Nor is one touched that a person has drained, since the drain and its reason wou
 it, so that is said.
 """
 
-import asyncio
 import logging
 from collections.abc import Iterable, Mapping
 from typing import Final
 
 from sunk.kube.errors import NotFound
+from sunk.model import loopclock
 from sunk.model.contract import drains
 from sunk.model.contract.report import Report
 from sunk.objects.members import NodeSet, NodeSlice
@@ -115,7 +115,7 @@ class Orphans:
         self._seen, self._since = {}, {}
 
     async def look(self) -> None:
-        orphans, now, grace = self._orphans(), _now(), self._ground.manner.forget_after
+        orphans, now, grace = self._orphans(), loopclock.now(), self._ground.manner.forget_after
         gap = self._gap() if orphans else ""
         self._seen = {name: self._seen.get(name, now) for name in orphans}
         self._since = {} if gap else {name: self._since.get(name, now) for name in orphans}
@@ -184,7 +184,3 @@ class Orphans:
         except NotFound:
             return False
         return True
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

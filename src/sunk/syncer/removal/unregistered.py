@@ -8,7 +8,6 @@ But a slurmctld that lost its state knows none of them, and their jobs may run o
 So if most of the Pods that should be known are not, none is touched, and that is said.
 """
 
-import asyncio
 import logging
 import math
 from collections.abc import Collection, Iterable, Mapping
@@ -17,7 +16,7 @@ from typing import Final, Protocol
 
 from sunk.kube.api.limits import Bucket
 from sunk.kube.control.events import about
-from sunk.model import names
+from sunk.model import loopclock, names
 from sunk.model.contract import drains
 from sunk.model.contract.report import Report
 from sunk.slurm.mirror.confidence import Known
@@ -156,11 +155,11 @@ class Strangers:
         due = self._waits.due({name: self._age(pod) for name, pod in strangers.items()})
         self._held = self._lost(strangers) if due else ""
         if self._held:
-            self._held_until = _now()
+            self._held_until = loopclock.now()
         # A slurmd looks for a slurmctld that was away once in ten seconds. And where most were unknown a moment ago, the
         # others may be about to register as well.
         patience = self._ground.manner.restart_unknown_after
-        if _now() - state.since < min(SETTLED, patience) or _now() - self._held_until < patience:
+        if loopclock.now() - state.since < min(SETTLED, patience) or loopclock.now() - self._held_until < patience:
             return
         if due and not self._held and not self._ground.mirror.suspicious and self._restarts.try_take():
             self._waits.tries(due[0])
@@ -210,7 +209,3 @@ class Strangers:
         log.warning("Pod %s is started anew: it is ready, but %s", found.key, why)
         note = "to be replaced: its slurmd runs, but {why}"
         ground.recorder.warn(about(found, kind="Pod"), "UnknownToSlurm", note, action="Restart", why=why)
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

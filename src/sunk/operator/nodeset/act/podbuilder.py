@@ -5,7 +5,6 @@ without doing it. What it says (a field that does not exist, a class that is mis
 and the Pods that there are stay as they are.
 """
 
-import asyncio
 import logging
 from typing import Final
 
@@ -15,6 +14,7 @@ from sunk.kube.api.client import STRICTLY, Client
 from sunk.kube.core import PODS
 from sunk.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound, TooManyRequests
 from sunk.kube.resource import Key
+from sunk.model import loopclock
 from sunk.model.refusal import Refusal
 from sunk.objects.members import NodeSet
 from sunk.operator.nodeset.act.body import Mould
@@ -65,10 +65,10 @@ class Moulds:
 
     async def of(self, owner: NodeSet) -> Prepared:
         source, known = _source(owner), self._known.get(owner.key)
-        if known is not None and known.source == source and _now() < known.until:
+        if known is not None and known.source == source and loopclock.now() < known.until:
             return known.prepared
         found = await self._prepared(owner)
-        until = _now() + TRY_AGAIN if found.problem else float("inf")
+        until = loopclock.now() + TRY_AGAIN if found.problem else float("inf")
         self._known[owner.key] = _Known(source, found, until)
         return found
 
@@ -118,7 +118,3 @@ def _source(owner: NodeSet) -> _Source:
 
 def _prefix(owner: NodeSet) -> str:
     return owner.spec.pod_name_prefix or owner.metadata.name
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

@@ -4,7 +4,6 @@ A kubelet that refuses a Pod answers in milliseconds. Without a bound the same P
 times a minute. What is remembered here is only manners: a process that leads anew may begin with none of it.
 """
 
-import asyncio
 from collections import deque
 from typing import Final
 
@@ -12,6 +11,7 @@ from msgspec import Struct
 
 from sunk.kube.core import Pod
 from sunk.kube.resource import Key
+from sunk.model import loopclock
 
 FIRST: Final = 1.0
 LONGEST: Final = 300.0
@@ -42,26 +42,22 @@ class Healing:
         able = [pod for wait, pod in waits if wait <= 0]
         later = [wait for wait, _ in waits if wait > 0]
         if len(able) > room:
-            later.append(self._lately[0] + PAUSE - _now() if self._lately else PAUSE)
+            later.append(self._lately[0] + PAUSE - loopclock.now() if self._lately else PAUSE)
         return tuple(able[:room]), min(later, default=None)
 
     def replaced(self, key: Key) -> None:
-        past, now = self._past.pop(key, None), _now()
+        past, now = self._past.pop(key, None), loopclock.now()
         lasted = past is None or now - past.at > CALM
         self._past[key] = _Past(at=now, delay=FIRST if lasted or past is None else min(past.delay * 2, LONGEST))
         self._lately.append(now)
 
     def _wait(self, key: Key) -> float:
         past = self._past.get(key)
-        return 0.0 if past is None else past.at + past.delay - _now()
+        return 0.0 if past is None else past.at + past.delay - loopclock.now()
 
     def _forget(self) -> None:
-        now = _now()
+        now = loopclock.now()
         while self._lately and now - self._lately[0] >= PAUSE:
             self._lately.popleft()
         for key in [key for key, past in self._past.items() if now - past.at > CALM]:
             del self._past[key]
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()
