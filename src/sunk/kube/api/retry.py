@@ -7,9 +7,9 @@ and can be sent again as if for the first time. After any 5xx, and where the ans
 | request | undone | unknown | because |
 | --- | --- | --- | --- |
 | get, list | again | again | reading changes nothing |
-| apply | again | again | it says our whole wish; said twice it is the same wish |
+| apply | again | again | it says all that we want; said twice it is the same |
 | replace, merge or strategic patch that carries uid or resourceVersion | again | again | meets that object or nothing; \
-what took place the first time answers Conflict, and a caller reads anew on Conflict anyway |
+what took place the first time answers Conflict, and a caller reads again on Conflict anyway |
 | the same without either | again | no | may undo what somebody wrote in between |
 | JSON patch | again | no | `add` to a list is done twice |
 | delete with preconditions | again | again | NotFound then means: gone, as wanted |
@@ -70,7 +70,7 @@ class Retry(Struct, frozen=True):
 
 
 ONCE: Final = Retry(within=0.0)
-"""Never again: every caller for himself."""
+"""Never again: that is for each caller to decide."""
 
 
 def left_undone(trouble: KubeError) -> bool:

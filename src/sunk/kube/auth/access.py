@@ -2,7 +2,7 @@
 
 Two sources: a kubeconfig file, and what Kubernetes puts into every Pod. Both end in one `Access`, so that nothing
 further on knows the difference. Who we are comes in two shapes: a client certificate is part of the TLS context; all
-else is a `Credentials` that is asked anew for every request, because tokens grow old.
+else is a `Credentials` that is asked again for every request, because tokens grow old.
 """
 
 import base64

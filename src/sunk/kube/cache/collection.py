@@ -1,6 +1,6 @@
 """The objects of one resource that somebody cares for: followed by a watch, kept in a store, written through one door.
 
-Whoever writes elsewhere than through this door must tell the store himself. Here it is done once for all: an answer is
+Whoever writes elsewhere than through this door must tell the store themselves. Here it is done once for all: an answer is
 in the store before the writer goes on, and a write without an answer is put in doubt until a read has shown what
 became of it.
 

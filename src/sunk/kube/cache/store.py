@@ -94,8 +94,8 @@ class Stale(KubeError):  # noqa: N818 - named as in sunk.kube.errors
 class Rewound(KubeError):  # noqa: N818 - as above
     """The server's history went back, as after a restored backup: nothing that was ever read is true any more.
 
-    No store can heal from this alone, since everything decided on it is void too. It ends the process, which starts
-    anew from what there is.
+    No store can heal from this alone, since everything decided on it is void too. It ends the process, which begins
+    again from what there is.
     """
 
 

@@ -8,7 +8,7 @@ deletions that took place while nobody listened.
 The design. One async iterator that never ends by itself and speaks four words: `Changed`, `Deleted`, `Synced`,
 `Bookmark` (see `sunk.kube.cache.view`). The first state comes as a streamed list (`sendInitialEvents`), which is far cheaper
 for the server and for us than whole pages; a server that does not know it gets a paged list instead, from then on. An
-interrupted stream is resumed where it stood; where it cannot be, we list anew and say the difference. To say it, the
+interrupted stream is resumed where it stood; where it cannot be, we list again and say the difference. To say it, the
 iterator remembers the last record under each key. These are the very records that a store holds, so this costs a dict
 and not a second copy.
 
@@ -228,20 +228,20 @@ class Watch(Generic[R]):
         except (DecodeError, RecursionError):
             return None
 
-    def _usual(self, one: Line[R]) -> Iterable[Event[R]]:
-        return self._view.delete(one.object) if one.type == "DELETED" else self._view.change(one.object)
+    def _usual(self, line: Line[R]) -> Iterable[Event[R]]:
+        return self._view.delete(line.object) if line.type == "DELETED" else self._view.change(line.object)
 
-    def _take(self, one: Frame) -> Iterator[Event[R]]:
-        match one.type:
+    def _take(self, frame: Frame) -> Iterator[Event[R]]:
+        match frame.type:
             case "BOOKMARK":
-                yield from self._bookmark(one.object)
+                yield from self._bookmark(frame.object)
             case "DELETED":
-                yield from self._deletion(one.object)
+                yield from self._deletion(frame.object)
             case "ERROR":
                 self.version = ""  # whatever it is, resuming at the same place would meet it again
-                raise error(one.object, asked=f"WATCH {self._path}")
+                raise error(frame.object, asked=f"WATCH {self._path}")
             case _:
-                yield from self._change(one.object)
+                yield from self._change(frame.object)
 
     def _bookmark(self, item: Raw) -> Iterator[Event[R]]:
         mark = bare(item)

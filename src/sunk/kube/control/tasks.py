@@ -2,7 +2,7 @@
 
 A watch whose task has ended looks exactly like a world in which nothing changes. So every long-lived task has a name
 and an owner, and one that comes to an end by itself is a fault, also if it ended without an error: it ends its group,
-and with it the process, which starts anew.
+and with it the process, which is restarted.
 """
 
 import asyncio

@@ -269,7 +269,7 @@ class JobNumbers:
         return max((number for when, number in self._highest if when < passage.unsaved_since), default=0)
 
     def accept(self) -> None:
-        """Numbers begin anew: those of before say nothing any more, also not after the next start."""
+        """Numbers begin again: those of before say nothing any more, also not after the next start."""
         self.suspicion, self._mark = None, 0
         self._highest.clear()
 

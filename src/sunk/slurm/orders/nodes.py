@@ -210,7 +210,7 @@ class Orders:
         return {}
 
     async def reconfigure(self) -> None:
-        """Make Slurm read its configuration anew. Its daemons start themselves over; jobs go on."""
+        """Make Slurm read its configuration again. Its daemons start themselves over; jobs go on."""
         await self._send(self._library.wire.reconfigure, asked="reconfigure")
 
     async def _update(
