@@ -24,7 +24,7 @@ FEATURES: Final = f"{GROUP}/features"
 """Annotation: the Slurm features of the node, separated by commas."""
 SHAPE: Final = f"{GROUP}/shape"
 """Annotation: the size and GPUs with which its slurmd introduces itself, as Slurm writes them; what its Node decides is
-left out. If Slurm's record says otherwise, the syncer has it made anew."""
+left out. If Slurm's record says otherwise, the syncer has it made again."""
 PENDING_DELETION: Final = f"{GROUP}/pending-deletion"
 """Annotation: it has to go, and why. Written by the NodeSet controller; the syncer drains upon it."""
 CLEAR_TO_DELETE: Final = f"{GROUP}/clear-to-delete"

@@ -81,8 +81,8 @@ def _give(
         return await request.send(client, where, targets=nodes, order=order, patience=timeout)
 
     kubeconfig, context, namespace = at
-    told = asked(give, kubeconfig=kubeconfig, context=context, namespace=namespace)
-    for each in told:
-        mark = "✓" if each.done else "✗"
-        click.echo(f"{mark} {each.node}  {each.words or f'{act}ed'}", err=not each.done)
-    sys.exit(0 if all(each.done for each in told) else 1)
+    outcomes = asked(give, kubeconfig=kubeconfig, context=context, namespace=namespace)
+    for outcome in outcomes:
+        mark = "✓" if outcome.done else "✗"
+        click.echo(f"{mark} {outcome.node}  {outcome.words or f'{act}ed'}", err=not outcome.done)
+    sys.exit(0 if all(outcome.done for outcome in outcomes) else 1)

@@ -46,10 +46,10 @@ async def send(
 ) -> list[Outcome]:
     """Ask, and wait for the answers."""
     pods = chosen(targets, (await client.list(PODS, Scope(namespace=namespace, labels=_COMPUTE))).items)
-    told = [each for each in [await _ask(client, pod, order) for pod in pods] if each is not None]
-    waiting = {pod.metadata.name for pod in pods} - {each.node for each in told}
-    told += await _answers(client, namespace, waiting, order=order, patience=patience)
-    return sorted(told, key=lambda each: each.node)
+    outcomes = [outcome for outcome in [await _ask(client, pod, order) for pod in pods] if outcome is not None]
+    waiting = {pod.metadata.name for pod in pods} - {outcome.node for outcome in outcomes}
+    outcomes += await _answers(client, namespace, waiting, order=order, patience=patience)
+    return sorted(outcomes, key=lambda outcome: outcome.node)
 
 
 async def _ask(client: Client, pod: Pod, order: Order) -> Outcome | None:
@@ -65,19 +65,19 @@ async def _ask(client: Client, pod: Pod, order: Order) -> Outcome | None:
 async def _answers(
     client: Client, namespace: str, waiting: Collection[str], *, order: Order, patience: float
 ) -> list[Outcome]:
-    found: dict[str, Outcome] = {}
-    left = set(waiting)
+    outcomes: dict[str, Outcome] = {}
+    pending = set(waiting)
     with suppress(TimeoutError):
         async with asyncio.timeout(patience):
-            while left:
+            while pending:
                 for pod in (await client.list(PODS, Scope(namespace=namespace, labels=_COMPUTE))).items:
                     said = answer(pod)
-                    if pod.metadata.name in left and said is not None and said.id == order.id:
-                        found[pod.metadata.name] = Outcome(pod.metadata.name, done=said.done, words=said.words)
-                left -= found.keys()
-                await asyncio.sleep(INTERVAL if left else 0)
+                    if pod.metadata.name in pending and said is not None and said.id == order.id:
+                        outcomes[pod.metadata.name] = Outcome(pod.metadata.name, done=said.done, words=said.words)
+                pending -= outcomes.keys()
+                await asyncio.sleep(INTERVAL if pending else 0)
     silent = f"no answer within {patience:g} s: look whether the syncer runs. The order stands, and it may yet be done"
-    return [*found.values(), *(Outcome(name, done=False, words=silent) for name in left)]
+    return [*outcomes.values(), *(Outcome(name, done=False, words=silent) for name in pending)]
 
 
 def answer(pod: Pod) -> Answer | None:
@@ -122,10 +122,10 @@ def order(act: Literal["drain", "undrain"], reason: str = "") -> Order:
 
 def about(order: Order, pod: Pod) -> Order:
     """An order as it is given to a Pod: an undrain names the drain that is seen there, and lifts no later one."""
-    seen = condition(pod.status.conditions, names.SLURM_DRAIN)
-    if order.act != "undrain" or seen is None or seen.status != "True":
+    drain = condition(pod.status.conditions, names.SLURM_DRAIN)
+    if order.act != "undrain" or drain is None or drain.status != "True":
         return order
-    return replace(order, lifts=seen.message[:LONGEST])
+    return replace(order, lifts=drain.message[:LONGEST])
 
 
 def signed(reason: str) -> str:

@@ -88,7 +88,7 @@ def explain_member(
     )
 
 
-def draw(found: "Explanation") -> "RenderableType":
+def draw(explanation: "Explanation") -> "RenderableType":
     from datetime import UTC, datetime
 
     from rich.console import Group
@@ -97,14 +97,18 @@ def draw(found: "Explanation") -> "RenderableType":
     from sunk.operator.nodeset.commands import lasting
     from sunk.terminal import columns, words
 
-    title = Text(found.name, style="bold").append(f" on Node {found.node}", style="default")
-    title.append("  in service" if found.well else "", style="green")
+    title = Text(explanation.name, style="bold").append(f" on Node {explanation.node}", style="default")
+    title.append("  in service" if explanation.well else "", style="green")
     table = columns("", "")
     table.show_header = False
-    for each in found.sentences:
-        text = Text(words(each.text), style="red" if each.grave else "")
-        if each.since is not None:
-            text.append(f" ({lasting((datetime.now(UTC) - each.since).total_seconds())})", style="dim")
-        table.add_row(Text(each.about, style="bold"), text)
-    advice = [Text("What you may do:"), *(Text(f"  {each}") for each in found.advice)] if found.advice else []
+    for sentence in explanation.sentences:
+        text = Text(words(sentence.text), style="red" if sentence.grave else "")
+        if sentence.since is not None:
+            text.append(f" ({lasting((datetime.now(UTC) - sentence.since).total_seconds())})", style="dim")
+        table.add_row(Text(sentence.about, style="bold"), text)
+    advice = (
+        [Text("What you may do:"), *(Text(f"  {advised}") for advised in explanation.advice)]
+        if explanation.advice
+        else []
+    )
     return Group(title, table, *advice)

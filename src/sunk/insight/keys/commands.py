@@ -110,6 +110,6 @@ def _change(
     click.echo(f"\n{_READ_AGAIN.format(cluster=cluster)}{_THEN[step].format(kid=kid)}")
 
 
-def _show(found: "KeySet") -> None:
-    for one in found.keys:
-        click.echo(f"{one.kid}{'  (used)' if one.kid == found.default.kid else ''}")
+def _show(keyset: "KeySet") -> None:
+    for key in keyset.keys:
+        click.echo(f"{key.kid}{'  (used)' if key.kid == keyset.default.kid else ''}")

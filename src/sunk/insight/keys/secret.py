@@ -37,27 +37,27 @@ class Keyring(Struct, frozen=True):
 async def load(client: Client, namespace: str, *, cluster: str) -> Keyring:
     name = clusterobjects.named(cluster, clusterobjects.AUTH_SLURM)
     try:
-        found = await client.get(SECRETS, name, namespace=namespace)
+        secret = await client.get(SECRETS, name, namespace=namespace)
     except NotFound:
         raise Refusal(f"there is no Secret {namespace}/{name}. Name the SlurmCluster with --cluster.") from None
-    if jwks := found.data.get(SLURM_JWKS):
+    if jwks := secret.data.get(SLURM_JWKS):
         keys = keyset.read(base64.b64decode(jwks))
-    elif key := found.data.get(SLURM_KEY):
+    elif key := secret.data.get(SLURM_KEY):
         keys = keyset.alone(base64.b64decode(key))
     else:
         raise Refusal(f"Secret {namespace}/{name} has neither {SLURM_JWKS} nor {SLURM_KEY}.")
-    return Keyring(name, version=found.metadata.resource_version, keys=keys)
+    return Keyring(name, version=secret.metadata.resource_version, keys=keys)
 
 
 async def change(client: Client, namespace: str, *, cluster: str, to: Callable[[KeySet], KeySet]) -> KeySet:
     """Write what `to` makes of the keys, unless somebody else has written meanwhile."""
-    found = await load(client, namespace, cluster=cluster)
-    wanted = to(found.keys)
+    keyring = await load(client, namespace, cluster=cluster)
+    wanted = to(keyring.keys)
     files = {SLURM_JWKS: wanted.encode(), SLURM_KEY: wanted.default.value}
     data = {name: base64.b64encode(content).decode() for name, content in files.items()}
-    body = {"metadata": {"resourceVersion": found.version}, "data": data}
+    body = {"metadata": {"resourceVersion": keyring.version}, "data": data}
     try:
-        await client.patch(SECRETS, found.name, Merge(body), namespace=namespace)
+        await client.patch(SECRETS, keyring.name, Merge(body), namespace=namespace)
     except Conflict:
-        raise Refusal(f"Secret {namespace}/{found.name} was changed meanwhile. Look at it, and ask again.") from None
+        raise Refusal(f"Secret {namespace}/{keyring.name} was changed meanwhile. Look at it, and ask again.") from None
     return wanted

@@ -102,12 +102,12 @@ def _in_slurm(pod: Pod) -> Iterator[Note]:
 
 def cause_of(pod: Pod) -> str:
     """Why it is as it is: what a container waits for or ended with, why no Node took it, what the kubelet says."""
-    for one in pod.status.container_statuses:
-        state = one.state
+    for container in pod.status.container_statuses:
+        state = container.state
         if state.waiting is not None and state.waiting.reason not in {"", "ContainerCreating", "PodInitializing"}:
-            return _joined(one.name, state.waiting.reason, state.waiting.message)
+            return _joined(container.name, state.waiting.reason, state.waiting.message)
         if state.terminated is not None:
-            return _joined(one.name, state.terminated.reason, f"exit code {state.terminated.exit_code}")
+            return _joined(container.name, state.terminated.reason, f"exit code {state.terminated.exit_code}")
     place = condition(pod.status.conditions, "PodScheduled")
     if place is not None and place.status == "False":
         return line(place.message)

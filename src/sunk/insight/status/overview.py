@@ -144,20 +144,20 @@ def overview(found: ClusterSnapshot) -> Overview:
     )
 
 
-def cluster(one: SlurmCluster, *, parts: Iterable[Workload], sets: Iterable[NodeSetView]) -> ClusterView:
-    now = one.status
-    ready = any(each.type == READY and each.status == "True" for each in now.conditions)
+def cluster(slurm_cluster: SlurmCluster, *, parts: Iterable[Workload], sets: Iterable[NodeSetView]) -> ClusterView:
+    now = slurm_cluster.status
+    ready = any(entry.type == READY and entry.status == "True" for entry in now.conditions)
     return ClusterView(
-        namespace=one.metadata.namespace,
-        name=one.metadata.name,
-        ready=ready and now.observed_generation >= one.metadata.generation,
+        namespace=slurm_cluster.metadata.namespace,
+        name=slurm_cluster.metadata.name,
+        ready=ready and now.observed_generation >= slurm_cluster.metadata.generation,
         slurm_version=now.slurm_version,
         config_wanted=now.config_wanted,
         config_applied=now.config_applied,
-        concerns=tuple(_concerns(now.conditions, seen=now.observed_generation, meta=one.metadata)),
-        parts=tuple(sorted((_part(one, each) for each in parts), key=_rank)),
+        concerns=tuple(_concerns(now.conditions, seen=now.observed_generation, meta=slurm_cluster.metadata)),
+        parts=tuple(sorted((_part(slurm_cluster, entry) for entry in parts), key=_rank)),
         node_sets=tuple(sets),
-        deleted=one.metadata.deletion_timestamp is not None,
+        deleted=slurm_cluster.metadata.deletion_timestamp is not None,
     )
 
 
@@ -187,18 +187,22 @@ def _concerns(conditions: Iterable[Condition], *, seen: int, meta: Metadata) -> 
     if seen < meta.generation and meta.deletion_timestamp is None:
         advice = "the operator has not acted upon its spec yet: look whether it runs, if this lasts"
         yield Concern(OBSERVED, "Waiting", advice)
-    bad = [each for each in conditions if each.status != ("False" if each.type in GOOD_IF_FALSE else "True")]
+    bad = [
+        condition
+        for condition in conditions
+        if condition.status != ("False" if condition.type in GOOD_IF_FALSE else "True")
+    ]
     told: set[str] = set()
-    for each in bad:
-        repeats = each.type == READY and each.reason == LACKING and len(bad) > 1
-        if not repeats and each.message not in told:
-            told.add(each.message)
-            yield Concern(each.type, each.reason, each.message, each.last_transition_time)
+    for condition in bad:
+        repeats = condition.type == READY and condition.reason == LACKING and len(bad) > 1
+        if not repeats and condition.message not in told:
+            told.add(condition.message)
+            yield Concern(condition.type, condition.reason, condition.message, condition.last_transition_time)
 
 
-def _part(owner: SlurmCluster, one: Workload) -> PartView:
-    name = one.metadata.name.removeprefix(f"{owner.metadata.name}-")
-    return PartView(name, ready=one.status.ready_replicas, wanted=one.spec.replicas, settled=one.there)
+def _part(owner: SlurmCluster, workload: Workload) -> PartView:
+    name = workload.metadata.name.removeprefix(f"{owner.metadata.name}-")
+    return PartView(name, ready=workload.status.ready_replicas, wanted=workload.spec.replicas, settled=workload.there)
 
 
 def _rank(part: PartView) -> tuple[int, str]:
@@ -207,8 +211,12 @@ def _rank(part: PartView) -> tuple[int, str]:
 
 def _cluster_of(record: Record) -> str:
     """The uid of the SlurmCluster that controls an object; empty if none does."""
-    owners = (each for each in record.metadata.owner_references if each.controller and each.kind == SLURMCLUSTER.name)
-    return next((each.uid for each in owners), "")
+    owners = (
+        reference
+        for reference in record.metadata.owner_references
+        if reference.controller and reference.kind == SLURMCLUSTER.name
+    )
+    return next((reference.uid for reference in owners), "")
 
 
 def _key(record: Record) -> Key:

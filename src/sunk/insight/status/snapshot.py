@@ -20,7 +20,7 @@ from sunk.operator.slurmcluster.rollout.apply import DEPLOYMENTS, STATEFULSETS
 from sunk.operator.slurmcluster.rollout.status import Workload
 
 PERIOD: Final = 5.0
-"""How often the API server is asked whether it is still there, and ages are drawn anew."""
+"""How often the API server is asked whether it is still there, and ages are redrawn."""
 PATIENCE: Final = 30.0
 """How long the first read by a watch may take."""
 CALM: Final = 0.3

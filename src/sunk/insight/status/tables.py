@@ -60,34 +60,34 @@ def _cluster(one: ClusterView, *, now: datetime, room: Room) -> RenderableType:
     return Group(title, *_indented(inner))
 
 
-def _state(one: ClusterView) -> Text:
-    if one.deleted:
+def _state(cluster: ClusterView) -> Text:
+    if cluster.deleted:
         return Text("being deleted", style="yellow")
-    return Text("ready", style="green") if one.ready else Text("not ready", style="red")
+    return Text("ready", style="green") if cluster.ready else Text("not ready", style="red")
 
 
-def _facts(one: ClusterView) -> Iterator[Text]:
-    if one.slurm_version:
-        yield Text(f"Slurm {words(one.slurm_version)}")
-    if not one.config_wanted:
+def _facts(cluster: ClusterView) -> Iterator[Text]:
+    if cluster.slurm_version:
+        yield Text(f"Slurm {words(cluster.slurm_version)}")
+    if not cluster.config_wanted:
         yield Text("no configuration yet", style="dim")
-    elif one.config_wanted == one.config_applied:
-        yield Text(f"configuration {one.config_wanted[:SHORT]} in force")
+    elif cluster.config_wanted == cluster.config_applied:
+        yield Text(f"configuration {cluster.config_wanted[:SHORT]} in force")
     else:
-        before = f"{one.config_applied[:SHORT]} in force" if one.config_applied else "none in force"
-        yield Text(f"configuration {one.config_wanted[:SHORT]} wanted, {before}", style="yellow")
+        before = f"{cluster.config_applied[:SHORT]} in force" if cluster.config_applied else "none in force"
+        yield Text(f"configuration {cluster.config_wanted[:SHORT]} wanted, {before}", style="yellow")
 
 
-def _part(one: PartView) -> Text:
-    style = "green" if one.settled else "red" if one.ready < one.wanted else "yellow"
-    told = Text(f"{one.name} ").append(f"{one.ready}/{one.wanted}", style=style)
-    return told if one.settled or one.ready < one.wanted else told.append(" updating", style=style)
+def _part(part: PartView) -> Text:
+    style = "green" if part.settled else "red" if part.ready < part.wanted else "yellow"
+    told = Text(f"{part.name} ").append(f"{part.ready}/{part.wanted}", style=style)
+    return told if part.settled or part.ready < part.wanted else told.append(" updating", style=style)
 
 
-def _concern(one: Concern, *, now: datetime) -> Text:
-    style = "yellow" if one.type in {PROGRESSING, OBSERVED} else "red"
-    text = Text(f"{one.type}: {one.reason}", style=style).append(f"  {words(one.message)}", style="default")
-    return text.append(_age(one.since, now=now), style="dim")
+def _concern(concern: Concern, *, now: datetime) -> Text:
+    style = "yellow" if concern.type in {PROGRESSING, OBSERVED} else "red"
+    text = Text(f"{concern.type}: {concern.reason}", style=style).append(f"  {words(concern.message)}", style="default")
+    return text.append(_age(concern.since, now=now), style="dim")
 
 
 def _sets(sets: Sequence[NodeSetView], *, now: datetime, room: Room) -> list[RenderableType]:
@@ -107,16 +107,16 @@ def _sets(sets: Sequence[NodeSetView], *, now: datetime, room: Room) -> list[Ren
 def _numbers(sets: Iterable[NodeSetView]) -> Table:
     numbers = ("DESIRED", "FEASIBLE", "CURRENT", "READY", "DRAINED", "UPDATED", "LEAVING")
     table = columns("NODESET", *(f">{title}" for title in numbers))
-    for one in sets:
+    for node_set in sets:
         table.add_row(
-            Text(one.name).append(" being deleted" if one.deleted else "", style="yellow"),
-            str(one.desired),
-            _unless(one.feasible, bad=one.feasible < one.desired),
-            _unless(one.current, bad=one.current < one.desired),
-            _unless(one.ready, bad=one.ready < one.desired),
-            _some(one.drained),
-            _unless(one.updated, bad=one.updated < one.current),
-            _some(one.leaving),
+            Text(node_set.name).append(" being deleted" if node_set.deleted else "", style="yellow"),
+            str(node_set.desired),
+            _unless(node_set.feasible, bad=node_set.feasible < node_set.desired),
+            _unless(node_set.current, bad=node_set.current < node_set.desired),
+            _unless(node_set.ready, bad=node_set.ready < node_set.desired),
+            _some(node_set.drained),
+            _unless(node_set.updated, bad=node_set.updated < node_set.current),
+            _some(node_set.leaving),
         )
     return table
 
@@ -131,9 +131,11 @@ def _some(number: int) -> Text:
 
 def _members(rows: Iterable[MemberView], *, now: datetime) -> Table:
     table = columns("NODE", "POD", "STATE", "WHAT IS WITH IT")
-    for one in rows:
-        what = Text("; ").join(_note(each, now=now) for each in one.notes)
-        table.add_row(one.node, one.pod, Text(one.state, style="yellow" if one.state == "leaving" else ""), what)
+    for member in rows:
+        notes = Text("; ").join(_note(each, now=now) for each in member.notes)
+        table.add_row(
+            member.node, member.pod, Text(member.state, style="yellow" if member.state == "leaving" else ""), notes
+        )
     return table
 
 

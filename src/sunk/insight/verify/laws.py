@@ -334,7 +334,7 @@ def _is_young(pod: Pod, *, now: datetime) -> bool:
 
 
 def _outgrown(row: Row, pod: Pod) -> bool:
-    """Whether the record was of another size than the Pod: Slurm never changes one, so it has to be made anew."""
+    """Whether the record was of another size than the Pod: Slurm never changes one, so it has to be made again."""
     said = dict(each.partition("=")[::2] for each in pod.metadata.annotations.get(names.SHAPE, "").split())
     had = {"CPUs": str(row.cpus), "RealMemory": str(row.memory), "Gres": row.gres.partition("(")[0]}
     return any(key in said and said[key] != value for key, value in had.items())

@@ -57,9 +57,9 @@ def pinned(pod: UnboundPod) -> str:
     terms = pod.spec.affinity.node_affinity.required.node_selector_terms
     if len(terms) != 1 or terms[0].match_expressions or len(terms[0].match_fields) != 1:
         return ""
-    one = terms[0].match_fields[0]
-    named = one.key == "metadata.name" and one.operator == "In" and len(one.values) == 1
-    return one.values[0] if named else ""
+    requirement = terms[0].match_fields[0]
+    named = requirement.key == "metadata.name" and requirement.operator == "In" and len(requirement.values) == 1
+    return requirement.values[0] if named else ""
 
 
 def fits(pod: UnboundPod, node: Node) -> bool:

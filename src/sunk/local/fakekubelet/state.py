@@ -125,7 +125,7 @@ def _internal(node: Node) -> str:
 
 
 def _told(times: PodTimes, *, before: Pod | None, pod: Pod, clock: float) -> PodTimes:
-    """Add to a Pod's times what this new sight of it says: that it runs, ran anew, or is to go."""
+    """Add to a Pod's times what was read last: that it runs, was restarted, or was deleted."""
     if pod.status.phase == "Running" and (before is None or _runs(before) != _runs(pod)):
         times = replace(times, started=clock)
     deleted = pod.metadata.deletion_timestamp is not None
@@ -138,7 +138,7 @@ def _runs(pod: Pod) -> int:
     """Count the starts of its containers."""
     if pod.status.phase != "Running" and pod.status.phase not in ENDED:
         return 0
-    return 1 + sum(one.restart_count for one in pod.status.container_statuses)
+    return 1 + sum(container.restart_count for container in pod.status.container_statuses)
 
 
 def _older(one: Node | Pod, other: Node | Pod) -> bool:

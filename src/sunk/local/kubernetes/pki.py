@@ -1,4 +1,4 @@
-"""Keys, certificates and tokens of a local cluster, made anew for each one."""
+"""Keys, certificates and tokens of a local cluster, made for each one."""
 
 import base64
 import secrets

@@ -199,7 +199,7 @@ class Slurm:
         lines: Sequence[str] = PARTITIONS,
         files: Mapping[str, str] = _NOTHING,
     ) -> None:
-        """Write the whole configuration anew and make Slurm read it."""
+        """Write the whole configuration again and make Slurm read it."""
         self.layout.write(config=config, lines=lines, files=files)
         self.run("scontrol", "reconfigure", on=CONTROLLER)
 

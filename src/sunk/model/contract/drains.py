@@ -132,7 +132,7 @@ def _cordon(rest: str) -> str | None:
 
 
 def plain(said: str, *, longest: int = LONGEST) -> str:
-    """A text as it comes back from Slurm: what differed there would be put on anew for ever."""
+    """A text as it comes back from Slurm: what differed there would be put on again for ever."""
     shown = "".join(each if each.isprintable() else " " for each in said[: _READ * longest])
     words = " ".join(shown.split())
     return words.encode()[:longest].decode(errors="ignore").strip()

@@ -31,63 +31,63 @@ class Looks:
 
 
 @asynccontextmanager
-async def served(agenda: DueQueue[str], look: Looks, *, workers: int = 2) -> AsyncIterator[None]:
+async def served(queue: DueQueue[str], look: Looks, *, workers: int = 2) -> AsyncIterator[None]:
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(agenda.serve(look), name=f"worker {n}") for n in range(workers)]
+        tasks = [group.create_task(queue.serve(look), name=f"worker {n}") for n in range(workers)]
         yield
         for task in tasks:
             task.cancel()
-    agenda.close()
+    queue.close()
 
 
 async def test_a_key_added_twice_is_looked_at_once() -> None:
-    agenda, look = DueQueue[str](), Looks()
-    agenda.add("a")
-    agenda.add("a")
-    async with served(agenda, look):
+    queue, look = DueQueue[str](), Looks()
+    queue.add("a")
+    queue.add("a")
+    async with served(queue, look):
         await asyncio.sleep(1)
     assert [key for _, key in look.seen] == ["a"]
 
 
 async def test_the_earlier_of_two_times_counts() -> None:
-    agenda, look = DueQueue[str](), Looks()
-    agenda.add("a", at=10)
-    agenda.add("a", at=5)
-    agenda.add("a", at=20)
-    async with served(agenda, look):
+    queue, look = DueQueue[str](), Looks()
+    queue.add("a", at=10)
+    queue.add("a", at=5)
+    queue.add("a", at=20)
+    async with served(queue, look):
         await asyncio.sleep(60)
     assert look.seen == [(5, "a")]
 
 
 async def test_a_key_in_hand_is_looked_at_again_and_never_by_two() -> None:
-    agenda, look = DueQueue[str](), Looks(takes=3)
-    agenda.add("a")
-    async with served(agenda, look):
+    queue, look = DueQueue[str](), Looks(takes=3)
+    queue.add("a")
+    async with served(queue, look):
         await asyncio.sleep(1)
-        agenda.add("a")
-        agenda.add("a")
+        queue.add("a")
+        queue.add("a")
         await asyncio.sleep(60)
     assert look.seen == [(0, "a"), (3, "a")]
 
 
 async def test_a_time_taken_back_does_not_come() -> None:
-    agenda, look = DueQueue[str](), Looks()
-    agenda.add("a", at=5)
-    agenda.forget("a")
-    async with served(agenda, look):
+    queue, look = DueQueue[str](), Looks()
+    queue.add("a", at=5)
+    queue.forget("a")
+    async with served(queue, look):
         await asyncio.sleep(60)
     assert look.seen == []
 
 
 async def test_failures_are_tried_again_less_and_less_often() -> None:
-    agenda, look = DueQueue[str](), Looks(failures=8)
-    agenda.add("a")
-    async with served(agenda, look):
+    queue, look = DueQueue[str](), Looks(failures=8)
+    queue.add("a")
+    async with served(queue, look):
         await asyncio.sleep(120)
     gaps = [late - early for (early, _), (late, _) in zip(look.seen, look.seen[1:], strict=False)]
     assert gaps[:3] == [FIRST_RETRY, FIRST_RETRY * 2, FIRST_RETRY * 4]
     assert gaps[-1] == LAST_RETRY
-    assert len(agenda) == 0
+    assert len(queue) == 0
 
 
 @given(name=st.text(max_size=20), period=st.floats(1, 1000), clock=st.floats(0, 1e7))

@@ -118,7 +118,7 @@ class Layout(msgspec.Struct, frozen=True):
         return box, self._with_munge(*AS_SLURM, "/usr/sbin/sackd", "-D", "--conf-server", SERVER)
 
     def node(self, node: Node) -> tuple[Box, tuple[str, ...]]:
-        # By its full path, like the others: on reconfigure a Slurm daemon executes argv[0] anew.
+        # By its full path, like the others: on reconfigure a Slurm daemon executes argv[0] again.
         command = ("/usr/sbin/slurmd", "-D", "-N", node.name, "--conf-server", SERVER)
         introduced = ("-Z", "--conf", node.line) if node.dynamic else ()
         return self._box(node.name), self._with_munge(*command, *introduced, *node.options)
