@@ -171,12 +171,12 @@ def api_server(given: Path | None) -> Iterator[Path]:
     if given is not None:
         yield given
         return
-    from sunk.local.kubernetes import cluster as clusters, stock
-    from sunk.local.kubernetes.spec import Spec
+    from sunk.local.kubernetes import assets, cluster as clusters
+    from sunk.local.kubernetes.spec import ClusterSpec
 
     name = f"bench-{os.getpid()}"
     try:
-        yield clusters.up(Spec(name=name, nodes=()), stock=stock.fill(images=False)).kubeconfig
+        yield clusters.up(ClusterSpec(name=name, nodes=()), assets=assets.fill(images=False)).kubeconfig
     finally:
         clusters.remove(name)
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from sunk.local import install as installing
 from sunk.local.install import Tools
-from sunk.local.kubernetes import cluster as clusters, stock
+from sunk.local.kubernetes import assets, cluster as clusters
 from sunk.local.kubernetes.spec import plain
 
 
@@ -14,9 +14,9 @@ from sunk.local.kubernetes.spec import plain
 def installed(name: str, *, count: int) -> Iterator[tuple[Tools, float]]:
     """Give what reaches it, and the seconds from nothing to its first job, all built."""
     clusters.remove(name)
-    there = stock.fill()
+    there = assets.fill()
     began = time.monotonic()
-    made = clusters.up(plain(name, count=count), stock=there)
+    made = clusters.up(plain(name, count=count), assets=there)
     try:
         installing.install(made)
         yield Tools(folder=there.parts.kubectl.parent, kubeconfig=made.kubeconfig), time.monotonic() - began

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from statistics import median
 
 from bench.report import Figure, report
-from sunk.local.kubernetes import cluster as clusters, stock
-from sunk.local.kubernetes.spec import Spec, plain
+from sunk.local.kubernetes import assets, cluster as clusters
+from sunk.local.kubernetes.spec import ClusterSpec, plain
 
 RUNS = 3
 NAME = "bench-local"
@@ -21,19 +21,19 @@ def timed(act: Callable[[], object]) -> float:
     return time.monotonic() - began
 
 
-def measure(spec: Spec, *, images: bool) -> tuple[float, float]:
+def measure(spec: ClusterSpec, *, images: bool) -> tuple[float, float]:
     """Median seconds to bring it up until it serves, and to take it down."""
     ups, downs = [], []
     for _ in range(RUNS):
-        ups.append(timed(lambda: clusters.up(spec, stock=stock.fill(images=images))))
+        ups.append(timed(lambda: clusters.up(spec, assets=assets.fill(images=images))))
         downs.append(timed(lambda: clusters.down(NAME)))
     return median(ups), median(downs)
 
 
 def main() -> None:
     clusters.remove(NAME)
-    stock.fill()
-    api_up, api_down = measure(Spec(name=NAME, nodes=()), images=False)
+    assets.fill()
+    api_up, api_down = measure(ClusterSpec(name=NAME, nodes=()), images=False)
     whole_up, whole_down = measure(plain(NAME, count=3), images=True)
     report(
         "local",

@@ -8,10 +8,10 @@ import time
 from statistics import median
 
 from bench.report import Figure, report
-from bench.slurm.ground import Ground, ground
 from bench.slurm.memory import WHOLE
 from bench.slurm.quiet import Drain, Quiet, Unchanged
 from bench.slurm.rest import Read
+from bench.slurm.testbed import Testbed, running_testbed
 from sunk.local.build import images
 from sunk.local.progress import step
 from sunk.slurm.libslurm.library import THREADS
@@ -29,7 +29,7 @@ PERIOD = 0.25
 OURS, REST, COMMAND = "ours", "slurmrestd", "command"
 
 
-def reads(on: Ground, table: str, *, rows: int) -> dict[str, list[Read]]:
+def reads(on: Testbed, table: str, *, rows: int) -> dict[str, list[Read]]:
     """Read a table in turns: ours, slurmrestd, and Slurm's own command."""
     found: dict[str, list[Read]] = {OURS: [], REST: [], COMMAND: []}
     on.ask(table, Read)  # whoever comes first finds everything cold
@@ -55,7 +55,7 @@ def ratio(found: dict[str, list[Read]], other: str) -> float:
     return median(one.seconds / two.seconds for one, two in zip(found[OURS], found[other], strict=True))
 
 
-def submits(on: Ground) -> list[Figure]:
+def submits(on: Testbed) -> list[Figure]:
     """Submit in turns, in C and by ourselves, until there are enough jobs."""
     count = JOBS // SUBMIT_ROUNDS // 2
     pairs = []
@@ -70,14 +70,14 @@ def submits(on: Ground) -> list[Figure]:
     ]
 
 
-def shares(on: Ground, seconds: float) -> dict[str, float]:
+def shares(on: Testbed, seconds: float) -> dict[str, float]:
     """What Slurm's daemons take of a core while nobody asks them anything."""
     before = on.cpu()
     time.sleep(seconds)
     return {name: (spent - before[name]) / seconds for name, spent in on.cpu().items()}
 
 
-def quiet(on: Ground) -> list[Figure]:
+def quiet(on: Testbed) -> list[Figure]:
     """Read a Slurm in which nothing happens: without a pause, and four times a second."""
     time.sleep(5)
     unchanged = on.ask("unchanged", Unchanged, times=400, period=PERIOD)
@@ -106,7 +106,7 @@ def quiet(on: Ground) -> list[Figure]:
     ]
 
 
-def drains(on: Ground) -> list[Figure]:
+def drains(on: Testbed) -> list[Figure]:
     found = on.ask("drain", Drain, count=DRAINED)
     return [
         Figure(f"drain of {DRAINED} nodes, requests", found.requests, "requests", goal=1),
@@ -116,7 +116,7 @@ def drains(on: Ground) -> list[Figure]:
     ]
 
 
-def memory(on: Ground) -> list[Figure]:
+def memory(on: Testbed) -> list[Figure]:
     """Read and submit in rounds, the first to get warm, in a process that holds nothing of the parts before."""
     on = on.with_new_worker()
     each = {"reads": READS // MEMORY_ROUNDS, "submits": SUBMITS // MEMORY_ROUNDS}
@@ -134,18 +134,18 @@ def memory(on: Ground) -> list[Figure]:
 
 def main(*, version: str) -> None:
     found: list[Figure] = []
-    with ground(NODES, version=version) as on:
+    with running_testbed(NODES, version=version) as on:
         for words, part in PARTS.items():
             with step(words):
                 found += part(on)
             report("slurm_read", found)  # what is known by now, for whoever cannot wait or will not see the end
 
 
-def nodes(on: Ground) -> list[Figure]:
+def nodes(on: Testbed) -> list[Figure]:
     return of_reads(reads(on, "nodes", rows=NODES), f"{NODES} nodes", "scontrol --json")
 
 
-def jobs(on: Ground) -> list[Figure]:
+def jobs(on: Testbed) -> list[Figure]:
     figures = of_reads(reads(on, "jobs", rows=JOBS), f"{JOBS} jobs", "squeue --json")
     return [*figures, Figure("slurmrestd after all these reads, resident", on.end_rest(), "MB")]
 

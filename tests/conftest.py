@@ -23,9 +23,9 @@ from sunk.kube.api.client import Client
 from sunk.kube.auth import access
 from sunk.kube.core import NAMESPACES
 from sunk.kube.errors import NotFound
-from sunk.local.kubernetes import cluster as clusters, stock
-from sunk.local.kubernetes.cluster import Cluster
-from sunk.local.kubernetes.spec import Spec, plain
+from sunk.local.kubernetes import assets, cluster as clusters
+from sunk.local.kubernetes.cluster import LocalCluster
+from sunk.local.kubernetes.spec import ClusterSpec, plain
 
 API_PREFIX = "test-api-"
 CLUSTER = os.environ.get("SUNK_TEST_CLUSTER", "test")
@@ -68,13 +68,13 @@ class Kube(msgspec.Struct, frozen=True):
     kubeconfig: Path
     namespace: str
     client: Client
-    cluster: Cluster
+    cluster: LocalCluster
 
 
 @pytest.fixture(scope="session")
-def api() -> Iterator[Cluster]:
+def api() -> Iterator[LocalCluster]:
     _clear_abandoned()
-    made = clusters.up(Spec(name=f"{API_PREFIX}{os.getpid()}", nodes=()), stock=stock.fill(images=False))
+    made = clusters.up(ClusterSpec(name=f"{API_PREFIX}{os.getpid()}", nodes=()), assets=assets.fill(images=False))
     yield made
     clusters.down(made.name)
 
@@ -88,7 +88,7 @@ def _clear_abandoned() -> None:
 
 
 @pytest.fixture
-async def kube(api: Cluster) -> AsyncIterator[Kube]:
+async def kube(api: LocalCluster) -> AsyncIterator[Kube]:
     namespace = f"test-{secrets.token_hex(4)}"
     async with Client(access.from_kubeconfig(api.kubeconfig)) as client:
         await client.create(NAMESPACES, {"metadata": {"name": namespace}})
@@ -124,21 +124,21 @@ class Kubectl(msgspec.Struct, frozen=True):
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Cluster:
+def cluster() -> LocalCluster:
     """Three nodes with our images, left running for the next run."""
-    wanted = stock.fill()
+    wanted = assets.fill()
     found = clusters.find(CLUSTER)
     if found and clusters.healthy(found) and found.images == wanted.images:
         return found
     clusters.remove(CLUSTER)
-    return clusters.up(plain(CLUSTER, count=3), stock=wanted)
+    return clusters.up(plain(CLUSTER, count=3), assets=wanted)
 
 
 @pytest.fixture
-def kubectl(cluster: Cluster) -> Iterator[Kubectl]:
+def kubectl(cluster: LocalCluster) -> Iterator[Kubectl]:
     """Kubectl in a namespace that only this test uses, on the cluster with three nodes."""
     tool = Kubectl(
-        program=stock.fill().parts.kubectl, kubeconfig=cluster.kubeconfig, namespace=f"test-{secrets.token_hex(4)}"
+        program=assets.fill().parts.kubectl, kubeconfig=cluster.kubeconfig, namespace=f"test-{secrets.token_hex(4)}"
     )
     tool("create", "namespace", tool.namespace)
     yield tool

@@ -8,7 +8,7 @@ from sunk.kube.api.client import Client
 from sunk.kube.auth import access
 from sunk.kube.errors import AlreadyExists, NotFound, TooManyRequests
 from sunk.kube.resource import Record, Resource
-from sunk.local.kubernetes.cluster import Cluster
+from sunk.local.kubernetes.cluster import LocalCluster
 from sunk.model.generate import crd_yaml
 from sunk.model.kinds import KINDS
 
@@ -17,7 +17,7 @@ DEFINITIONS = Resource(
 )
 
 
-async def install(api: Cluster) -> None:
+async def install(api: LocalCluster) -> None:
     """Install them unless they are there, and wait until they are served."""
     async with Client(access.from_kubeconfig(api.kubeconfig)) as client, asyncio.timeout(60):
         for kind in KINDS:

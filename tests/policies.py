@@ -15,8 +15,8 @@ from sunk.kube.api.client import Client
 from sunk.kube.auth import access
 from sunk.kube.auth.credentials import Token
 from sunk.kube.errors import Forbidden, NotFound
-from sunk.local.kubernetes import stock
-from sunk.local.kubernetes.cluster import Cluster
+from sunk.local.kubernetes import assets
+from sunk.local.kubernetes.cluster import LocalCluster
 from sunk.model.cluster.kind import SlurmClusterSpec
 from sunk.model.contract.syncerwrites import ACCOUNT_SUFFIX
 from sunk.operator.slurmcluster.daemons.syncer import objects
@@ -26,9 +26,9 @@ from sunk.operator.slurmcluster.view import view
 TEMPLATE = "templates/syncerpolicy.yaml"
 
 
-def install(api: Cluster) -> None:
+def install(api: LocalCluster) -> None:
     """Hold all syncers to their policies, as an operator does that looks after every namespace."""
-    parts = stock.fill(images=False).parts
+    parts = assets.fill(images=False).parts
     kubectl = Kubectl(program=parts.kubectl, kubeconfig=api.kubeconfig, namespace="default")
     options = ("--set", "allNamespaces=true", "--show-only", TEMPLATE)
     kubectl(

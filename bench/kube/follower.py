@@ -28,7 +28,7 @@ from sunk.kube.process.loop import run
 from sunk.kube.resource import Key
 
 
-class Look(Struct, frozen=True, gc=False):
+class Reconciled(Struct, frozen=True, gc=False):
     """A reconcile: of which Pod, at which version, and when it was called."""
 
     name: str
@@ -41,7 +41,7 @@ class Followed(Struct, frozen=True):
 
     cpu: float
     changes: int
-    looks: tuple[Look, ...]
+    looks: tuple[Reconciled, ...]
     longest: float
     longest_in: str
 
@@ -74,14 +74,14 @@ class Follower:
         self.controller: Controller[Key] = Controller(
             "bench", self._reconcile, sources=(Source(self.pods.store, itself),)
         )
-        self.looks: list[Look] = []
+        self.looks: list[Reconciled] = []
         self.changes = 0
         self.pods.store.subscribe(self._count)
 
     async def _reconcile(self, key: Key) -> None:
         at = time.monotonic()
         pod = self.pods.store.get(key)
-        self.looks.append(Look(key.name, int(pod.metadata.resource_version) if pod else 0, at))
+        self.looks.append(Reconciled(key.name, int(pod.metadata.resource_version) if pod else 0, at))
 
     def _count(self, *_: object) -> None:
         self.changes += 1

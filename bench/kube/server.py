@@ -19,10 +19,10 @@ from sunk.kube.auth import access
 from sunk.kube.core import NAMESPACES, Namespace
 from sunk.kube.errors import NotFound
 from sunk.kube.resource import Resource
-from sunk.local.kubernetes import cluster as clusters, stock
-from sunk.local.kubernetes.cluster import Cluster
+from sunk.local.kubernetes import assets, cluster as clusters
+from sunk.local.kubernetes.cluster import LocalCluster
 from sunk.local.kubernetes.process import running
-from sunk.local.kubernetes.spec import Spec
+from sunk.local.kubernetes.spec import ClusterSpec
 
 PROJECT = Path(__file__).resolve().parents[2]
 NAMESPACE = "bench"
@@ -35,7 +35,7 @@ PATIENCE = 60.0
 class Server(Struct, frozen=True):
     """Where it is and what it holds."""
 
-    cluster: Cluster
+    cluster: LocalCluster
     pods: int
 
     @property
@@ -94,7 +94,7 @@ def filled(count: int) -> Iterator[Server]:
     """Start a server with `count` Pods in one namespace, for as long as the block lasts."""
     name = f"bench-kube-{os.getpid()}"
     try:
-        server = Server(clusters.up(Spec(name=name, nodes=()), stock=stock.fill(images=False)), pods=count)
+        server = Server(clusters.up(ClusterSpec(name=name, nodes=()), assets=assets.fill(images=False)), pods=count)
         asyncio.run(_prepare(server))
         server.writers("fill", count=count)
         yield server

@@ -18,9 +18,9 @@ from sunk.kube.core import LEASES, NAMESPACES, NODES, Namespace, condition
 from sunk.kube.errors import AlreadyExists, NotFound
 from sunk.kube.resource import Record, Resource
 from sunk.local.fakekubelet import FLEET, Settings, spawned
-from sunk.local.kubernetes import cluster as clusters, stock
-from sunk.local.kubernetes.cluster import Cluster
-from sunk.local.kubernetes.spec import Spec
+from sunk.local.kubernetes import assets, cluster as clusters
+from sunk.local.kubernetes.cluster import LocalCluster
+from sunk.local.kubernetes.spec import ClusterSpec
 from sunk.model.generate import crd_yaml
 from sunk.model.kinds import KINDS
 from sunk.objects.members import NODESETS
@@ -50,7 +50,7 @@ class Stage(Struct, frozen=True):
     """A server with Nodes, and how to reach it."""
 
     client: Client
-    cluster: Cluster
+    cluster: LocalCluster
     settings: Settings
 
 
@@ -60,7 +60,7 @@ async def staged(count: int, *, binds: bool = False) -> AsyncIterator[Stage]:
     name = f"bench-nodeset-{os.getpid()}"
     settings = Settings(nodes=count, fleet="node", binds=binds, labels={POOL: "yes"}, keep=True)
     try:
-        cluster = clusters.up(Spec(name=name, nodes=()), stock=stock.fill(images=False))
+        cluster = clusters.up(ClusterSpec(name=name, nodes=()), assets=assets.fill(images=False))
         async with Client(access.from_kubeconfig(cluster.kubeconfig)) as client:
             for kind in KINDS:
                 await client.create(CRDS, yaml.safe_load(crd_yaml(kind)))

@@ -1,4 +1,4 @@
-"""Runs inside our image: takes wishes by lines of JSON on standard input, and answers each with one line."""
+"""Runs inside our image: takes requests by lines of JSON on standard input, and answers each with one line."""
 
 import sys
 import time
@@ -14,7 +14,7 @@ from sunk.kube.process import loop
 from sunk.slurm.libslurm.library import Library
 
 
-class Wish(Struct, frozen=True):
+class Request(Struct, frozen=True):
     """Something to measure."""
 
     what: str
@@ -47,10 +47,10 @@ WHAT: dict[str, Callable[..., Coroutine[Any, Any, Any]]] = {
 
 async def serve() -> None:
     library = Library.load()
-    # Nothing else happens in this loop between two wishes, so it may as well wait in the read.
+    # Nothing else happens in this loop between two requests, so it may as well wait in the read.
     for line in sys.stdin:
-        wish = msgspec.json.decode(line, type=Wish)
-        found = await WHAT[wish.what](library, **wish.options)
+        request = msgspec.json.decode(line, type=Request)
+        found = await WHAT[request.what](library, **request.options)
         print(msgspec.json.encode(found).decode(), flush=True)
     library.close()
 

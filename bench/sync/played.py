@@ -10,14 +10,14 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final
 
 from bench.nodesets import stage as nodesets
-from bench.slurm.ground import Program
+from bench.slurm.testbed import Program
 from bench.sync.stage import WITNESS, Stage
 from sunk.local.build import images
 from sunk.local.fakekubelet import Settings
 from sunk.local.progress import step
 from sunk.local.slurm import Slurm, many_nodes
-from sunk.local.slurm.beside import Beside
 from sunk.local.slurm.boxes.box import SLURM_USER
+from sunk.local.slurm.component import Component
 from sunk.objects.members import NODESETS
 
 NAMESPACE: Final = "bench"
@@ -29,7 +29,7 @@ OPERATOR, SYNCER = "operator", "syncer"
 class Played(Stage, frozen=True):
     """The syncer of such a stage can be stopped, started and weighed."""
 
-    syncer: Beside
+    syncer: Component
 
     @property
     def process(self) -> int:
@@ -59,7 +59,7 @@ async def staged(count: int, *, version: str = images.DEFAULT) -> AsyncIterator[
         yield stage
 
 
-def _stage(server: nodesets.Stage, slurm: Slurm, syncer: Beside) -> Played:
+def _stage(server: nodesets.Stage, slurm: Slurm, syncer: Component) -> Played:
     settings = server.settings
     return Played(
         client=server.client,
@@ -79,9 +79,9 @@ def _members(settings: Settings) -> list[str]:
     return ["-".join((PREFIX, *(f"{int(each):03}" for each in pair))) for pair in octets]
 
 
-async def _started(slurm: Slurm, name: str, server: nodesets.Stage, *words: str) -> Beside:
+async def _started(slurm: Slurm, name: str, server: nodesets.Stage, *words: str) -> Component:
     command = ("sunk", name, *words, "--log-level", "warning")
-    made = await asyncio.to_thread(Beside, slurm, name, api=server.cluster, command=command)
+    made = await asyncio.to_thread(Component, slurm, name, api=server.cluster, command=command)
     await asyncio.to_thread(made.start)
     return made
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from bench.installed import installed
-from bench.slurm.ground import Program
+from bench.slurm.testbed import Program
 from bench.sync.stage import WITNESS, Stage
 from sunk.kube.api.client import Client, Scope
 from sunk.kube.auth import access

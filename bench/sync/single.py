@@ -10,7 +10,7 @@ from typing import Final
 from bench.kube.writer import in_parallel
 from bench.report import Figure
 from bench.sync.stage import Stage
-from bench.sync.watching import watching
+from bench.sync.watching import drain_watch
 from sunk.kube.api.client import EVERYWHERE, Scope
 from sunk.kube.api.patch import Merge
 from sunk.kube.core import NODES, PODS
@@ -82,8 +82,8 @@ async def drains(stage: Stage) -> list[Figure]:
     nodes: list[float] = []
     some = list(zip(stage.members, stage.nodes, strict=True))[:DRAINS]
     async with (
-        watching(stage.client, PODS, Scope(namespace=stage.namespace), kind=names.SLURM_DRAIN) as pod_says,
-        watching(stage.client, NODES, EVERYWHERE, kind=names.SLURM_CORDON) as node_says,
+        drain_watch(stage.client, PODS, Scope(namespace=stage.namespace), kind=names.SLURM_DRAIN) as pod_says,
+        drain_watch(stage.client, NODES, EVERYWHERE, kind=names.SLURM_CORDON) as node_says,
     ):
         while len(pods) < DRAINS:
             for member, node in some:

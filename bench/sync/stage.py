@@ -12,9 +12,9 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import Struct
 
-from bench.slurm.ground import Program
+from bench.slurm.testbed import Program
 from bench.sync import witness
-from bench.sync.witness import Seen, Wish
+from bench.sync.witness import Request, Seen
 from sunk.kube.api.client import EVERYWHERE, Client, Scope
 from sunk.kube.api.patch import Merge
 from sunk.kube.core import NODES, PODS, Condition, condition
@@ -48,7 +48,7 @@ class Stage(Struct, frozen=True):
 
     async def ask(self, what: str, answer: Callable[..., T] | type[T], **options: Any) -> T:
         """Have the witness look at Slurm or write to it."""
-        line = msgspec.json.encode(Wish(what, options)).decode()
+        line = msgspec.json.encode(Request(what, options)).decode()
         said = await asyncio.to_thread(self.program.ask, line)
         found: T = msgspec.json.decode(said, type=answer)
         return found

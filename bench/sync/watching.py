@@ -14,7 +14,7 @@ from sunk.kube.core import condition
 from sunk.kube.resource import Resource
 
 
-class Watching:
+class DrainWatch:
     def __init__(self, kind: str) -> None:
         self._kind = kind
         self._told: dict[str, float] = {}
@@ -45,8 +45,8 @@ class Watching:
 
 
 @asynccontextmanager
-async def watching(client: Client, resource: Resource[Any], scope: Scope, *, kind: str) -> AsyncIterator[Watching]:
-    made, begun = Watching(kind), asyncio.Event()
+async def drain_watch(client: Client, resource: Resource[Any], scope: Scope, *, kind: str) -> AsyncIterator[DrainWatch]:
+    made, begun = DrainWatch(kind), asyncio.Event()
     name = f"bench: watch {resource.plural}"
     async with running({name: made.follow(client, resource, scope, begun=begun)}):
         await begun.wait()

@@ -1,4 +1,4 @@
-"""Runs beside the syncer and looks at Slurm for the bench: takes wishes by lines of JSON, answers each with a line.
+"""Runs beside the syncer and looks at Slurm for the bench: takes requests by lines of JSON, answers each with a line.
 
 What it times it times by the monotonic clock, which all processes of a machine share. It asks libslurm itself, without
 our event loop and threads, so that it sees a change as soon as anybody can.
@@ -22,7 +22,7 @@ UPDATE_NODES = 3002
 WRITES = ("create", "update", "patch", "delete")
 
 
-class Wish(Struct, frozen=True):
+class Request(Struct, frozen=True):
     """Something to do."""
 
     what: str
@@ -125,8 +125,8 @@ WHAT: dict[str, Callable[..., Any]] = {
 def main() -> None:
     wire = Wire()
     for line in sys.stdin:
-        wish = msgspec.json.decode(line, type=Wish)
-        print(msgspec.json.encode(WHAT[wish.what](wire, **wish.options)).decode(), flush=True)
+        request = msgspec.json.decode(line, type=Request)
+        print(msgspec.json.encode(WHAT[request.what](wire, **request.options)).decode(), flush=True)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import click
 from sunk.model.refusal import Refusal
 
 
-class Group(click.Group):
+class RefusingGroup(click.Group):
     """Commands whose refusals are sentences and exit code 2, never a traceback."""
 
     def invoke(self, ctx: click.Context) -> object:
@@ -18,17 +18,17 @@ class Group(click.Group):
             sys.exit(2)
 
 
-@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=RefusingGroup, context_settings={"help_option_names": ["-h", "--help"]})
 def main() -> None:
     """Slurm on Kubernetes."""
 
 
 def _register() -> None:
-    from sunk.insight.drain import drain, undrain
-    from sunk.insight.explain import explain
-    from sunk.insight.keys import keys
-    from sunk.insight.status import status
-    from sunk.insight.verify import verify
+    from sunk.insight.drain.commands import drain, undrain
+    from sunk.insight.explain.commands import explain
+    from sunk.insight.keys.commands import keys
+    from sunk.insight.status.commands import status
+    from sunk.insight.verify.commands import verify
     from sunk.local.commands import local
     from sunk.operator.commands import operator
     from sunk.operator.nodeset.commands import nodeset

@@ -11,8 +11,8 @@ from tests.conftest import Kubectl
 from tests.waiting import eventually
 
 from sunk.local.build import pause
-from sunk.local.kubernetes import cluster as clusters, network, stock
-from sunk.local.kubernetes.cluster import Cluster
+from sunk.local.kubernetes import assets, cluster as clusters, network
+from sunk.local.kubernetes.cluster import LocalCluster
 from sunk.local.kubernetes.spec import from_file
 
 HERE = Path(__file__).parent
@@ -42,7 +42,7 @@ def test_services_answer_by_name_by_address_and_from_this_machine(web: Kubectl) 
         assert answer.read().decode().strip() in names
 
 
-@pytest.mark.parametrize("policy", ["Local", "Cluster"])
+@pytest.mark.parametrize("policy", ["Local", "LocalCluster"])
 def test_a_balanced_address_reaches_every_copy_wherever_it_is(web: Kubectl, policy: str) -> None:
     names = set(web("get", "pods", "-l", "app=web", "-o", "jsonpath={.items[*].metadata.name}").split())
     web("patch", "service", "web", "-p", f'{{"spec": {{"externalTrafficPolicy": "{policy}"}}}}')
@@ -62,7 +62,7 @@ def test_a_balanced_address_reaches_every_copy_wherever_it_is(web: Kubectl, poli
     assert {said() for _ in range(24)} == names
 
 
-def test_what_a_cluster_keeps_is_roots_alone(cluster: Cluster) -> None:
+def test_what_a_cluster_keeps_is_roots_alone(cluster: LocalCluster) -> None:
     assert stat.S_IMODE(cluster.folder.stat().st_mode) == 0o700
     secret = [*(cluster.folder / "pki").glob("*.key"), *(cluster.folder / "pki").glob("*.kubeconfig")]
     assert len(secret) > len(cluster.machines)
@@ -84,14 +84,14 @@ def test_names_outside_the_cluster_do_not_resolve(web: Kubectl) -> None:
     assert web("exec", "client", "--", "sh", "-c", script, timeout=20) == "nobody\n"
 
 
-def test_nothing_in_the_cluster_has_a_route_to_the_outside(cluster: Cluster) -> None:
+def test_nothing_in_the_cluster_has_a_route_to_the_outside(cluster: LocalCluster) -> None:
     for namespace in network.namespaces(cluster.name):
         asked = ["ip", "-netns", namespace, "route", "get", "198.51.100.1"]
         said = subprocess.run(asked, capture_output=True, text=True, check=False)
         assert "unreachable" in said.stderr, f"{namespace}: {said.stdout}"
 
 
-def test_an_unknown_service_address_dies_in_the_cluster(cluster: Cluster) -> None:
+def test_an_unknown_service_address_dies_in_the_cluster(cluster: LocalCluster) -> None:
     unused = cluster.network.services.replace("128.0/18", "190.9")
     for machine in cluster.machines:
         asked = ["ip", "-netns", machine.namespace, "route", "get", unused]
@@ -100,7 +100,7 @@ def test_an_unknown_service_address_dies_in_the_cluster(cluster: Cluster) -> Non
         assert "via" not in said
 
 
-def test_volumes_outlive_pods_and_go_with_their_claims(kubectl: Kubectl, cluster: Cluster) -> None:
+def test_volumes_outlive_pods_and_go_with_their_claims(kubectl: Kubectl, cluster: LocalCluster) -> None:
     kubectl("apply", "-f", str(HERE / "claims.yaml"))
     kubectl("rollout", "status", "statefulset/keeper", "--timeout=60s")
     kubectl("exec", "keeper-0", "--", "sh", "-c", "echo kept | tee /anywhere/note /on-node/note")
@@ -119,9 +119,9 @@ def test_volumes_outlive_pods_and_go_with_their_claims(kubectl: Kubectl, cluster
     eventually(lambda: not any((cluster.folder / "volumes" / name).exists() for name in volumes))
 
 
-def test_an_image_can_be_loaded_onto_running_nodes(cluster: Cluster, tmp_path: Path) -> None:
+def test_an_image_can_be_loaded_onto_running_nodes(cluster: LocalCluster, tmp_path: Path) -> None:
     image = tmp_path / "again.tar"
-    binary = stock.fill(images=False).parts.pause.read_bytes()
+    binary = assets.fill(images=False).parts.pause.read_bytes()
     image.write_bytes(pause.image(binary, name="localhost/loaded:1"))
     clusters.load(cluster, image)
     for machine in cluster.machines:
@@ -144,8 +144,8 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
         """
     )
     clusters.remove("test-described")
-    made = clusters.up(from_file("test-described", file=file), stock=stock.fill())
-    yield Kubectl(program=stock.fill().parts.kubectl, kubeconfig=made.kubeconfig, namespace="default")
+    made = clusters.up(from_file("test-described", file=file), assets=assets.fill())
+    yield Kubectl(program=assets.fill().parts.kubectl, kubeconfig=made.kubeconfig, namespace="default")
     clusters.down("test-described")
 
 

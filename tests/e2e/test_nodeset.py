@@ -12,8 +12,8 @@ from tests.e2e.test_plain_slurm import AS_USER
 from tests.helm import Helm
 from tests.waiting import eventually
 
-from sunk.local.kubernetes import stock
-from sunk.local.kubernetes.cluster import Cluster
+from sunk.local.kubernetes import assets
+from sunk.local.kubernetes.cluster import LocalCluster
 from sunk.model import names
 
 HERE = Path(__file__).parent
@@ -21,9 +21,9 @@ OPERATOR = "sunk-controller-manager"
 
 
 @pytest.fixture(scope="module")
-def kubectl(cluster: Cluster) -> Iterator[Kubectl]:
+def kubectl(cluster: LocalCluster) -> Iterator[Kubectl]:
     """A namespace that the tests of this module share."""
-    tool = Kubectl(stock.fill().parts.kubectl, cluster.kubeconfig, f"test-{secrets.token_hex(4)}")
+    tool = Kubectl(assets.fill().parts.kubectl, cluster.kubeconfig, f"test-{secrets.token_hex(4)}")
     tool("create", "namespace", tool.namespace)
     yield tool
     tool("delete", "namespace", tool.namespace, "--wait=false")
@@ -31,7 +31,7 @@ def kubectl(cluster: Cluster) -> Iterator[Kubectl]:
 
 @pytest.fixture(scope="module")
 def operator(kubectl: Kubectl) -> Iterator[Helm]:
-    helm = Helm(stock.fill().parts.helm, kubectl)
+    helm = Helm(assets.fill().parts.helm, kubectl)
     release = f"sunk-{kubectl.namespace}"
     helm.install(release, "--set", f"namespaces={{{kubectl.namespace}}}", "--set", "resources.requests.cpu=20m")
     kubectl("rollout", "status", f"deployment/{OPERATOR}", "--timeout=90s")
@@ -95,7 +95,7 @@ class Fleet(Struct, frozen=True):
 
 
 @pytest.fixture
-def fleet(slurm: Kubectl, operator: Helm, cluster: Cluster) -> Iterator[Fleet]:
+def fleet(slurm: Kubectl, operator: Helm, cluster: LocalCluster) -> Iterator[Fleet]:
     mark = secrets.token_hex(3)
     found = Fleet(slurm, f"e2e-{mark}", f"test.sunk/{mark}", cluster.spec.node_names)
     manifest = (HERE / "nodeset.yaml").read_text()

@@ -7,7 +7,7 @@ import pytest
 from tests.conftest import Kubectl
 from tests.waiting import eventually
 
-from sunk.local.kubernetes.cluster import Cluster
+from sunk.local.kubernetes.cluster import LocalCluster
 
 MANIFEST = Path(__file__).parent / "slurm.yaml"
 AS_USER = ("setpriv", "--reuid=games", "--regid=games", "--clear-groups")
@@ -38,7 +38,9 @@ def slurm(kubectl: Kubectl) -> Slurm:
     return found
 
 
-def test_a_job_runs_on_three_nodes_and_lives_through_the_death_of_slurmctld(slurm: Slurm, cluster: Cluster) -> None:
+def test_a_job_runs_on_three_nodes_and_lives_through_the_death_of_slurmctld(
+    slurm: Slurm, cluster: LocalCluster
+) -> None:
     said = slurm(*AS_USER, "srun", "-N3", "--gres=gpu:h100:8", "sh", "-c", "echo $SLURMD_NODENAME").split()
     assert sorted(said) == list(cluster.spec.node_names)
 

@@ -7,7 +7,7 @@ import pytest
 from tests import crds, policies
 
 from sunk.local import slurm as slurms
-from sunk.local.kubernetes.cluster import Cluster
+from sunk.local.kubernetes.cluster import LocalCluster
 from sunk.local.slurm import Slurm
 
 
@@ -19,7 +19,7 @@ def slurm() -> Iterator[Slurm]:
 
 
 @pytest.fixture(scope="session")
-def policed(api: Cluster) -> Cluster:
+def policed(api: LocalCluster) -> LocalCluster:
     """The API server with our CRDs, and with the policies for syncers."""
     asyncio.run(crds.install(api))
     policies.install(api)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.footprint import take
 
-from sunk.local.kubernetes.cluster import Cluster
+from sunk.local.kubernetes.cluster import LocalCluster
 
 PROJECT = Path(__file__).parents[2]
 SUNK = str(Path(sys.executable).parent / "sunk")
@@ -51,7 +51,7 @@ def test_up_without_root_says_that_root_is_needed() -> None:
     Answer(["unshare", "--user", SUNK, "local", "up", "--name", NAME]).refuses("needs root", "sudo")
 
 
-def test_down_without_root_says_that_root_is_needed(api: Cluster) -> None:
+def test_down_without_root_says_that_root_is_needed(api: LocalCluster) -> None:
     Answer(["unshare", "--user", SUNK, "local", "down", "--name", api.name]).refuses("needs root")
 
 
@@ -74,16 +74,16 @@ def test_a_build_on_a_full_disk_says_how_much_is_missing(full_disk: Path) -> Non
     Answer([SUNK, "local", "build"], SUNK_CACHE=str(full_disk)).refuses("GiB free", "SUNK_CACHE")
 
 
-def test_a_subnet_that_is_taken_is_refused_with_what_takes_it(api: Cluster) -> None:
+def test_a_subnet_that_is_taken_is_refused_with_what_takes_it(api: LocalCluster) -> None:
     block = api.network.block
     Answer([SUNK, "local", "up", "--api-only", "--name", NAME, "--subnet", block]).refuses(block, "taken", "--subnet")
 
 
-def test_a_second_up_of_the_same_name_says_how_to_use_or_end_the_first(api: Cluster) -> None:
+def test_a_second_up_of_the_same_name_says_how_to_use_or_end_the_first(api: LocalCluster) -> None:
     Answer([SUNK, "local", "up", "--api-only", "--name", api.name]).refuses("already up", "sunk local down")
 
 
-def test_down_of_nothing_says_what_there_is(api: Cluster) -> None:
+def test_down_of_nothing_says_what_there_is(api: LocalCluster) -> None:
     Answer([SUNK, "local", "down", "--name", NAME]).refuses("no cluster called bad-input", api.name)
 
 
@@ -99,9 +99,9 @@ def test_an_unknown_word_in_a_nodes_file_is_said_with_its_place(tmp_path: Path) 
     Answer([SUNK, "local", "up", "--name", NAME, "--config", str(file)]).refuses("lables", "$.nodes[0]")
 
 
-def test_an_image_that_does_not_exist_is_said(api: Cluster) -> None:
+def test_an_image_that_does_not_exist_is_said(api: LocalCluster) -> None:
     Answer([SUNK, "local", "load", "--name", api.name, "nothing.tar"]).refuses("nothing.tar")
 
 
-def test_a_program_that_does_not_exist_is_said(api: Cluster) -> None:
+def test_a_program_that_does_not_exist_is_said(api: LocalCluster) -> None:
     Answer([SUNK, "local", "exec", "--name", api.name, "--", "kubectll"]).refuses("kubectll")

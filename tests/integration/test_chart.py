@@ -20,8 +20,8 @@ from tests.waiting import eventually
 
 from sunk.local import install
 from sunk.local.install import Tools
-from sunk.local.kubernetes import stock
-from sunk.local.kubernetes.cluster import Cluster
+from sunk.local.kubernetes import assets
+from sunk.local.kubernetes.cluster import LocalCluster
 from sunk.model.cluster.kind import SlurmClusterSpec
 from sunk.model.names import GROUP
 from sunk.model.refusal import Refusal
@@ -36,8 +36,8 @@ VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletec
 
 
 @pytest.fixture
-def kubectl(api: Cluster) -> Iterator[Kubectl]:
-    parts = stock.fill(images=False).parts
+def kubectl(api: LocalCluster) -> Iterator[Kubectl]:
+    parts = assets.fill(images=False).parts
     tool = Kubectl(program=parts.kubectl, kubeconfig=api.kubeconfig, namespace=f"test-{secrets.token_hex(4)}")
     tool("create", "namespace", tool.namespace)
     yield tool
@@ -46,7 +46,7 @@ def kubectl(api: Cluster) -> Iterator[Kubectl]:
 
 @pytest.fixture
 def helm(kubectl: Kubectl) -> Helm:
-    return Helm(stock.fill(images=False).parts.helm, kubectl)
+    return Helm(assets.fill(images=False).parts.helm, kubectl)
 
 
 @pytest.fixture

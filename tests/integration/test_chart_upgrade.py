@@ -9,8 +9,8 @@ import pytest
 from tests.conftest import Kubectl
 from tests.helm import Helm
 
-from sunk.local.kubernetes import stock
-from sunk.local.kubernetes.cluster import Cluster
+from sunk.local.kubernetes import assets
+from sunk.local.kubernetes.cluster import LocalCluster
 from sunk.model.names import GROUP
 
 PROJECT = Path(__file__).parents[2]
@@ -19,8 +19,8 @@ LOCAL = ("--values", str(CHARTS / "slurm" / "values-local.yaml"))
 
 
 @pytest.fixture
-def helm(api: Cluster) -> Iterator[Helm]:
-    parts = stock.fill(images=False).parts
+def helm(api: LocalCluster) -> Iterator[Helm]:
+    parts = assets.fill(images=False).parts
     tool = Kubectl(program=parts.kubectl, kubeconfig=api.kubeconfig, namespace=f"test-{secrets.token_hex(4)}")
     tool("create", "namespace", tool.namespace)
     yield Helm(parts.helm, tool)

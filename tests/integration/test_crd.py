@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from msgspec import Struct, json
 from tests.conftest import Kube
-from tests.unit.model.fuzz import specs
-from tests.unit.model.samples import GANG, Colour, GangSpec, GangStatus, Member, Range
+from tests.unit.model.schema.fuzz import specs
+from tests.unit.model.schema.samples import GANG, Colour, GangSpec, GangStatus, Member, Range
 
 from sunk.kube.api.client import Client
 from sunk.kube.api.patch import Apply, Merge
@@ -20,7 +20,7 @@ from sunk.kube.core import Condition, condition
 from sunk.kube.custom import Custom, resource
 from sunk.kube.errors import ApiError, Invalid, NotFound, TooManyRequests
 from sunk.kube.resource import Record, Resource
-from sunk.local.kubernetes import stock
+from sunk.local.kubernetes import assets
 from sunk.model.generate import crd_yaml
 from sunk.model.schema.crd import definition
 from sunk.model.schema.kind import Kind, NoStatus, Version
@@ -187,7 +187,7 @@ class TestTypos:
 
 
 def _kubectl(kube: Kube, *arguments: str, stdin: str = "", check: bool = True) -> subprocess.CompletedProcess[str]:
-    program = stock.fill(images=False).parts.kubectl
+    program = assets.fill(images=False).parts.kubectl
     where = ("--kubeconfig", str(kube.kubeconfig), "--namespace", kube.namespace)
     done = subprocess.run(
         [program, *where, *arguments], input=stdin, capture_output=True, text=True, timeout=60, check=False

@@ -15,10 +15,10 @@ from sunk.kube.core import LEASES, NODES, PODS, Node, Pod, Taint, condition
 from sunk.kube.errors import NotFound
 from sunk.local.fakekubelet import (
     FLEET,
+    Behaviour,
     FakeKubelet,
-    Habits,
+    NodeTraits,
     Settings,
-    Trait,
     annotations,
     fake_kubelet,
     spawned,
@@ -40,9 +40,9 @@ class Fleet:
         self.kubelet = kubelet
         self.nodes = [kubelet.settings.name_of(number) for number in range(kubelet.settings.nodes)]
 
-    async def create(self, name: str = "p", *, on: int = 0, grace: int = 30, spec: Any = None, **wishes: str) -> Pod:
+    async def create(self, name: str = "p", *, on: int = 0, grace: int = 30, spec: Any = None, **overrides: str) -> Pod:
         body = {
-            "metadata": {"name": name, "annotations": annotations(**wishes)},
+            "metadata": {"name": name, "annotations": annotations(**overrides)},
             "spec": {
                 "nodeName": self.nodes[on],
                 "terminationGracePeriodSeconds": grace,
@@ -70,7 +70,7 @@ class Fleet:
 
         A new one has a taint of Kubernetes' own, which goes by a write of the whole list: ours would go with it.
         """
-        nodes = self.kubelet.memory.nodes
+        nodes = self.kubelet.state.nodes
         await eventually(_now(lambda: nodes[self.nodes[0]]), lambda node: not node.spec.taints)
         await self.client.patch(NODES, self.nodes[0], Merge({"spec": {"taints": taints}}))
 
@@ -114,7 +114,7 @@ async def test_nodes_are_registered_with_all_that_was_asked_for(kube: Kube) -> N
     wanted = settings(kube, resources={"nvidia.com/gpu": "8"}, labels={"class": "H100"}, address="10.7.{high}.{low}")
     async with fake_kubelet(wanted, kubeconfig=kube.kubeconfig) as kubelet:
         first, second = [await kube.client.get(NODES, wanted.name_of(number)) for number in (0, 1)]
-        assert len(kubelet.memory.nodes) == 2
+        assert len(kubelet.state.nodes) == 2
     assert says(first, "Ready") == "True"
     assert first.metadata.labels["class"] == "H100"
     assert first.status.allocatable["nvidia.com/gpu"] == "8"
@@ -122,7 +122,7 @@ async def test_nodes_are_registered_with_all_that_was_asked_for(kube: Kube) -> N
 
 
 async def test_a_node_has_traits_of_its_own(kube: Kube) -> None:
-    special = Trait(
+    special = NodeTraits(
         address="10.9.8.7",
         labels={"class": "B200"},
         taints=(Taint("dedicated", "NoSchedule", "slurm"),),
@@ -156,7 +156,7 @@ async def test_nodes_that_a_test_makes_get_addresses_that_no_other_has(fleet: Fl
     fleets = [(await fleet.node(number)).status.addresses[0].address for number in (0, 1)]
     assert len({*given, *fleets}) == 6
     await fleet.client.delete(NODES, names[1])
-    await eventually(_now(lambda: fleet.kubelet.memory.nodes), lambda nodes: names[1] not in nodes)
+    await eventually(_now(lambda: fleet.kubelet.state.nodes), lambda nodes: names[1] not in nodes)
     assert await make(names[1]) == given[1]
 
 
@@ -174,13 +174,13 @@ async def test_a_pod_that_is_pinned_to_a_node_is_bound_to_it_and_runs(fleet: Fle
     assert [(await fleet.running(name)).spec.node_name for name in ("p", "q")] == fleet.nodes
     await fleet.client.delete(PODS, "p", namespace=fleet.namespace)
     await fleet.gone()
-    assert await eventually(_now(lambda: fleet.kubelet.memory.waiting), lambda waiting: not waiting) == {}
+    assert await eventually(_now(lambda: fleet.kubelet.state.waiting), lambda waiting: not waiting) == {}
 
 
 async def test_a_pinned_pod_waits_for_its_node_and_for_its_taints_to_go(fleet: Fleet) -> None:
     taints = [{"key": "lock", "value": "true", "effect": "NoSchedule"}]
     await fleet.taint(taints)
-    kubelet_knows = fleet.kubelet.memory
+    kubelet_knows = fleet.kubelet.state
     await eventually(_now(lambda: kubelet_knows.nodes[fleet.nodes[0]]), lambda node: bool(node.spec.taints))
     unborn = pinned(fleet, "r")
     term = unborn["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
@@ -360,7 +360,7 @@ async def test_a_running_pod_is_made_not_ready_and_ready_again(fleet: Fleet) -> 
 
 async def test_a_pod_that_does_not_tolerate_the_taint_of_its_node_never_runs(fleet: Fleet) -> None:
     taints = [{"key": "lock", "value": "true", "effect": "NoExecute"}]
-    kubelet_knows = fleet.kubelet.memory.nodes
+    kubelet_knows = fleet.kubelet.state.nodes
     await fleet.taint(taints)
     await eventually(_now(lambda: kubelet_knows[fleet.nodes[0]]), lambda node: bool(node.spec.taints))
     await fleet.create()
@@ -431,7 +431,7 @@ async def test_a_deleted_node_stays_deleted(fleet: Fleet) -> None:
 
 
 async def test_habits_of_the_fleet_hold_where_nothing_else_is_said(kube: Kube) -> None:
-    wanted = settings(kube, habits=Habits(refuse="OutOfmemory"))
+    wanted = settings(kube, behaviour=Behaviour(refuse="OutOfmemory"))
     async with fake_kubelet(wanted, kubeconfig=kube.kubeconfig) as kubelet:
         fleet = Fleet(kube, kubelet)
         await fleet.create()

@@ -33,11 +33,11 @@ from sunk.kube.control.tasks import running
 from sunk.kube.core import CONFIG_MAPS, NAMESPACES, ConfigMap
 from sunk.kube.errors import KubeError
 from sunk.kube.resource import Key
-from sunk.local.kubernetes import cluster as clusters, stock
-from sunk.local.kubernetes.cluster import Cluster
-from sunk.local.kubernetes.control import ETCD, ControlPlane
+from sunk.local.kubernetes import assets, cluster as clusters
+from sunk.local.kubernetes.cluster import LocalCluster
+from sunk.local.kubernetes.controlplane import ETCD, ControlPlane
 from sunk.local.kubernetes.process import Daemon, running as daemons, start
-from sunk.local.kubernetes.spec import Spec
+from sunk.local.kubernetes.spec import ClusterSpec
 from sunk.local.shell import run
 
 PREFIX = "test-frail-"
@@ -54,12 +54,12 @@ post("/v3/kv/compaction", {{"revision": now, "physical": True}})
 
 
 @pytest.fixture(scope="module")
-def frail() -> Iterator[Cluster]:
+def frail() -> Iterator[LocalCluster]:
     """An API server to be mistreated. The ones of test runs that were killed are cleared away."""
     for name in clusters.names():
         if name.startswith(PREFIX) and not Path("/proc", name.removeprefix(PREFIX)).exists():
             clusters.remove(name)
-    made = clusters.up(Spec(name=f"{PREFIX}{os.getpid()}", nodes=()), stock=stock.fill(images=False))
+    made = clusters.up(ClusterSpec(name=f"{PREFIX}{os.getpid()}", nodes=()), assets=assets.fill(images=False))
     yield made
     clusters.remove(made.name)
 
@@ -75,7 +75,7 @@ class Write(Struct, frozen=True):
 class World:
     """One namespace, two collections of its ConfigMaps behind one cable, and what two controllers have seen there."""
 
-    def __init__(self, cluster: Cluster, namespace: str, *, near: Client, far: Client, cable: Cable) -> None:
+    def __init__(self, cluster: LocalCluster, namespace: str, *, near: Client, far: Client, cable: Cable) -> None:
         self.cluster = cluster
         self.namespace = namespace
         self.near = near
@@ -201,7 +201,7 @@ class World:
         while name in daemons(home):
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.2)
-        parts = stock.fill(images=False).parts
+        parts = assets.fill(images=False).parts
         start(daemon(ControlPlane(parts=parts, folder=self.cluster.folder, network=self.cluster.network)), home=home)
         async with asyncio.timeout(PATIENCE):
             while not await asyncio.to_thread(ready, self.cluster):
@@ -212,7 +212,7 @@ def color(one: ConfigMap) -> tuple[str, ...]:
     return (one.data["color"],) if "color" in one.data else ()
 
 
-def ready(cluster: Cluster) -> bool:
+def ready(cluster: LocalCluster) -> bool:
     trust = ssl.create_default_context(cafile=str(cluster.folder / "pki" / "authority.crt"))
     try:
         with urlopen(f"{cluster.server}/readyz", context=trust, timeout=2):
@@ -222,7 +222,7 @@ def ready(cluster: Cluster) -> bool:
 
 
 @asynccontextmanager
-async def world_on(cluster: Cluster, *, namespace: str) -> AsyncIterator[World]:
+async def world_on(cluster: LocalCluster, *, namespace: str) -> AsyncIterator[World]:
     direct, cable = access.from_kubeconfig(cluster.kubeconfig), Cable()
     async with Client(direct, timeout=2.0) as near, cable.laid(direct) as through, Client(through, timeout=2.0) as far:
         await near.create(NAMESPACES, {"metadata": {"name": namespace}})
@@ -254,7 +254,7 @@ SERIAL = iter(range(1000))
 )
 @pytest.mark.timeout(240)
 async def test_after_a_random_history_every_store_is_true_and_every_key_was_looked_at(
-    frail: Cluster, caplog: pytest.LogCaptureFixture, history: tuple[list[str], list[list[Write]]]
+    frail: LocalCluster, caplog: pytest.LogCaptureFixture, history: tuple[list[str], list[list[Write]]]
 ) -> None:
     faults, writes = history
     caplog.clear()

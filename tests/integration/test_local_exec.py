@@ -11,32 +11,32 @@ from pathlib import Path
 import pytest
 from tests.waiting import eventually
 
-from sunk.local.kubernetes import cluster as clusters, stock
-from sunk.local.kubernetes.cluster import Cluster
+from sunk.local.kubernetes import assets, cluster as clusters
+from sunk.local.kubernetes.cluster import LocalCluster
 from sunk.local.kubernetes.process import running
-from sunk.local.kubernetes.spec import Spec
+from sunk.local.kubernetes.spec import ClusterSpec
 
 SUNK = str(Path(sys.executable).parent / "sunk")
 
 
 @pytest.fixture
-def bare() -> Iterator[Cluster]:
+def bare() -> Iterator[LocalCluster]:
     name = f"trial-{secrets.token_hex(3)}"
-    yield clusters.up(Spec(name=name, nodes=()), stock=stock.fill(images=False))
+    yield clusters.up(ClusterSpec(name=name, nodes=()), assets=assets.fill(images=False))
     clusters.remove(name)
 
 
-def asked(cluster: Cluster, *command: str) -> subprocess.CompletedProcess[str]:
+def asked(cluster: LocalCluster, *command: str) -> subprocess.CompletedProcess[str]:
     words = [SUNK, "local", command[0], "--name", cluster.name, *command[1:]]
     return subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
 
 
-def end(cluster: Cluster, part: str) -> None:
+def end(cluster: LocalCluster, part: str) -> None:
     os.kill(running(cluster.home)[part], signal.SIGKILL)
     eventually(lambda: part not in running(cluster.home))
 
 
-def test_it_is_used_with_a_warning_while_its_api_answers_and_refused_afterwards(bare: Cluster) -> None:
+def test_it_is_used_with_a_warning_while_its_api_answers_and_refused_afterwards(bare: LocalCluster) -> None:
     listing = ("exec", "--", "kubectl", "get", "namespaces", "-o", "name")
     assert asked(bare, *listing).stderr == ""
 

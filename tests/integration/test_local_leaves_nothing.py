@@ -15,8 +15,8 @@ import pytest
 from tests.footprint import take
 from tests.waiting import eventually
 
-from sunk.local.kubernetes import cgroups, cluster as clusters, stock
-from sunk.local.kubernetes.spec import Spec, plain
+from sunk.local.kubernetes import assets, cgroups, cluster as clusters
+from sunk.local.kubernetes.spec import ClusterSpec, plain
 
 SUNK = str(Path(sys.executable).parent / "sunk")
 
@@ -30,7 +30,7 @@ def name() -> Iterator[str]:
 
 def test_down_leaves_nothing_of_a_cluster_with_nodes(name: str) -> None:
     before = take(name)
-    clusters.up(plain(name, count=2), stock=stock.fill())
+    clusters.up(plain(name, count=2), assets=assets.fill())
     during = take(name)
     assert all((during.processes, during.namespaces, during.links, during.control_groups))
     clusters.down(name)
@@ -39,7 +39,7 @@ def test_down_leaves_nothing_of_a_cluster_with_nodes(name: str) -> None:
 
 def test_down_leaves_nothing_after_every_process_was_killed(name: str) -> None:
     before = take(name)
-    clusters.up(plain(name, count=1), stock=stock.fill())
+    clusters.up(plain(name, count=1), assets=assets.fill())
     for process in cgroups.processes(name):
         with suppress(ProcessLookupError):  # it may have gone with one that was killed before it
             os.kill(process, signal.SIGKILL)
@@ -69,17 +69,19 @@ def test_an_interrupted_up_takes_back_what_it_made(name: str) -> None:
 
 
 def test_up_clears_the_remains_of_an_earlier_one(name: str) -> None:
-    clusters.up(Spec(name=name, nodes=()), stock=stock.fill(images=False))
+    clusters.up(ClusterSpec(name=name, nodes=()), assets=assets.fill(images=False))
     cgroups.kill(name)
-    again = clusters.up(Spec(name=name, nodes=()), stock=stock.fill(images=False))
+    again = clusters.up(ClusterSpec(name=name, nodes=()), assets=assets.fill(images=False))
     assert clusters.healthy(again)
 
 
 def test_two_clusters_start_at_once_run_side_by_side_and_end_apart(name: str) -> None:
-    other, parts = f"{name}-b", stock.fill(images=False)
+    other, parts = f"{name}-b", assets.fill(images=False)
     try:
         with ThreadPoolExecutor() as pool:
-            first, second = pool.map(lambda each: clusters.up(Spec(name=each, nodes=()), stock=parts), (name, other))
+            first, second = pool.map(
+                lambda each: clusters.up(ClusterSpec(name=each, nodes=()), assets=parts), (name, other)
+            )
         assert first.network.block != second.network.block
         clusters.down(name)
         assert clusters.healthy(second)

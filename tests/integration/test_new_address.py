@@ -14,12 +14,12 @@ from sunk.local import slurm as slurms
 from sunk.local.build import images
 from sunk.local.shell import run
 from sunk.local.slurm import Slurm
-from sunk.local.slurm.boxes import wires
+from sunk.local.slurm.boxes import network
 from sunk.local.slurm.configuration import CONTROLLER
 
 NAMES = ["n1", "n2", "n3"]
-ELSEWHERE = wires.address(5000)
-NOBODY = wires.address(5001)
+ELSEWHERE = network.address(5000)
+NOBODY = network.address(5001)
 JOB = "srun hostname > /home/alice/hosts"
 ALICE = 1001
 
@@ -37,9 +37,9 @@ def address(it: Slurm, node: str) -> str:
 
 def move(it: Slurm, node: str) -> None:
     """Give its machine another address; its name still leads to the old one, as a resolver's memory does for a while."""
-    inside = ("ip", "-netns", wires.namespace(it.layout.cluster, node))
+    inside = ("ip", "-netns", network.namespace(it.layout.cluster, node))
     run([*inside, "address", "flush", "dev", "eth0"])
-    run([*inside, "address", "add", f"{ELSEWHERE}/{wires.BLOCK.prefixlen}", "dev", "eth0"])
+    run([*inside, "address", "add", f"{ELSEWHERE}/{network.BLOCK.prefixlen}", "dev", "eth0"])
 
 
 def test_a_job_that_waits_for_a_node_at_another_address_runs_there(three: Slurm) -> None:

@@ -17,7 +17,7 @@ from tests.conftest import Kube
 from sunk.kube.api.client import Scope
 from sunk.kube.core import NODES, PODS, Node, Pod, condition
 from sunk.kube.errors import ApiError
-from sunk.local.kubernetes import stock
+from sunk.local.kubernetes import assets
 from sunk.model.kubernetes.quantity import NoQuantity, amount
 from sunk.model.names import LOCK
 from sunk.operator.nodeset.act.template import read
@@ -132,7 +132,7 @@ def holdout(node: str) -> dict[str, Any]:
 @contextmanager
 def scheduler(kube: Kube) -> Iterator[None]:
     """A real one. Started when everything is there, it has seen all of it before its first verdict."""
-    program = stock.fill(images=False).parts.kubernetes
+    program = assets.fill(images=False).parts.kubernetes
     flags = [f"--kubeconfig={kube.kubeconfig}", "--leader-elect=false", "--secure-port=0", "--kube-api-qps=500"]
     command = [str(program), "kube-scheduler", *flags, "--kube-api-burst=500"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:

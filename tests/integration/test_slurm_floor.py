@@ -172,7 +172,7 @@ def test_two_clusters_run_side_by_side(version: str, slurm: Slurm) -> None:
 def test_tests_run_inside_our_image_and_steer_the_cluster(version: str) -> None:
     with slurms.cluster(nodes=1, version=version) as it:
         (it.layout.home / "test_inner.py").write_text(INNER.format(library=LIBRARIES[version]))
-        results = pytest_inside(it, "/home/test_inner.py", "tests/unit/local/test_slurm.py")
+        results = pytest_inside(it, "/home/test_inner.py", "tests/unit/local/slurm/test_slurm.py")
         assert {each.outcome for each in results} == {"passed"}
         assert len([each for each in results if "inner" in each.name]) == 4
 

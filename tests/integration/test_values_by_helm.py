@@ -9,7 +9,7 @@ import pytest
 import yaml
 from msgspec import json
 
-from sunk.local.kubernetes import stock
+from sunk.local.kubernetes import assets
 from sunk.model.cluster.kind import SlurmClusterSpec
 from sunk.operator.slurmcluster.render.values import over, over_chart, read, spec, values
 
@@ -42,7 +42,7 @@ THEIRS: Tree = {
 
 @pytest.fixture(scope="module")
 def helm() -> Path:
-    return stock.fill(images=False).parts.helm
+    return assets.fill(images=False).parts.helm
 
 
 def template(helm: Path, chart: Path, *files: Path) -> str:

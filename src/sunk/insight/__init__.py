@@ -1,1 +1,9 @@
-"""Commands that tell people how things are, and why."""
+"""Commands by which people see how a cluster is, why, and what to do about it.
+
+In: what Kubernetes holds, and for `verify` also what Slurm says. Out: pages for a terminal, JSON for programs, an exit
+code. Called by `sunk.cli` alone; nothing below imports it.
+
+One room for each command: `status` (all clusters on a page), `explain` (why one node is as it is), `verify` (whether the
+laws hold), `drain` (ask the syncer to drain or undrain), `keys` (exchange the key of Slurm). In each, `commands` has the
+options and is imported at the start; the modules beside it are imported when the command runs.
+"""

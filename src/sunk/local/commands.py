@@ -11,7 +11,7 @@ import click
 from sunk.local.kubernetes.spec import DEFAULT_NAME, DEFAULT_NODES
 
 if TYPE_CHECKING:
-    from sunk.local.kubernetes.cluster import Cluster
+    from sunk.local.kubernetes.cluster import LocalCluster
 
 name_option = click.option("--name", default=DEFAULT_NAME, show_default=True, help="Which cluster, if you run several.")
 
@@ -35,9 +35,9 @@ def build(*, releases: tuple[str, ...]) -> None:
     Kubernetes and CoreDNS from source, kubectl and helm, the container images.
     """
     from sunk.local.build import images
-    from sunk.local.kubernetes import stock
+    from sunk.local.kubernetes import assets
 
-    stock.fill()
+    assets.fill()
     for release in releases:
         images.build(slurm=release)
 
@@ -62,14 +62,14 @@ def up(  # noqa: PLR0913 (one argument an option)
           taints: [{key: dedicated, value: slurm, effect: NoSchedule}]
           resources: {sunk.coreweave.com/accelerator: 8}
     """  # noqa: D301
-    from sunk.local.kubernetes import cluster, spec as specs, stock
+    from sunk.local.kubernetes import assets, cluster, spec as specs
 
     cluster.require_root()
     spec = specs.chosen(name, count=nodes, file=config, api_only=api_only)
     found = cluster.find(name)
     if not (keep and found and cluster.healthy(found)):
         cluster.require_free(name)
-        found = cluster.up(spec, stock=stock.fill(images=not api_only), subnet=subnet)
+        found = cluster.up(spec, assets=assets.fill(images=not api_only), subnet=subnet)
     _say_what_next(found)
 
 
@@ -78,7 +78,7 @@ def _program() -> str:
     return "sunk" if shutil.which("sunk") else sys.argv[0]
 
 
-def _say_what_next(cluster: "Cluster") -> None:
+def _say_what_next(cluster: "LocalCluster") -> None:
     which = "" if cluster.name == DEFAULT_NAME else f" --name {cluster.name}"
     click.echo(f"Cluster {cluster.name} is up: {len(cluster.machines)} nodes, API at {cluster.server}. Next:")
     click.echo(f"  {_program()} local exec{which} -- kubectl get nodes -o wide")
@@ -151,9 +151,9 @@ def load(*, name: str, image: str) -> None:
 
     IMAGE is the path of an image archive, or the name of an image that was built here.
     """
-    from sunk.local.kubernetes import cluster, stock
+    from sunk.local.kubernetes import assets, cluster
 
-    cluster.load(cluster.running_one(name), stock.archive(image))
+    cluster.load(cluster.running_one(name), assets.archive(image))
 
 
 @local.command()

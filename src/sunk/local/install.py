@@ -12,18 +12,19 @@ from typing import Final
 from msgspec import Struct
 
 from sunk.local import paths
-from sunk.local.kubernetes import cluster as clusters, stock
-from sunk.local.kubernetes.cluster import Cluster
-from sunk.local.kubernetes.stock import Stock
+from sunk.local.kubernetes import assets, cluster as clusters
+from sunk.local.kubernetes.assets import Assets
+from sunk.local.kubernetes.cluster import LocalCluster
 from sunk.local.progress import step
 from sunk.local.shell import run
+from sunk.model import names
 from sunk.model.refusal import Refusal
 
 OPERATOR: Final = "sunk"
 SLURM: Final = "slurm"
 NAMESPACE: Final = "default"
 PATIENCE: Final = 240
-_DEFINITION: Final = "slurmclusters.sunk.coreweave.com"
+_DEFINITION: Final = f"slurmclusters.{names.GROUP}"
 _LOGIN: Final = f"{SLURM}-login-0"
 USER: Final = "alice"
 """Whose job it is: values-local.yaml brings her."""
@@ -47,9 +48,9 @@ class Tools(Struct, frozen=True):
         return run([self.folder / program, *arguments], timeout=timeout, env=env)
 
 
-def install(cluster: Cluster, *, values: Sequence[Path] = ()) -> Installed:
+def install(cluster: LocalCluster, *, values: Sequence[Path] = ()) -> Installed:
     """Install, or bring up to date what was installed from an older tree."""
-    there = stock.fill()
+    there = assets.fill()
     tools = Tools(folder=there.parts.kubectl.parent, kubeconfig=cluster.kubeconfig)
     _bring_images(cluster, there)
     charts = paths.project() / "charts"
@@ -61,14 +62,14 @@ def install(cluster: Cluster, *, values: Sequence[Path] = ()) -> Installed:
         return Installed(_job(tools, nodes=len(cluster.machines)))
 
 
-def _bring_images(cluster: Cluster, there: Stock) -> None:
+def _bring_images(cluster: LocalCluster, there: Assets) -> None:
     """A cluster that was left running may hold images of an older tree."""
     for image in there.images:
         if image not in cluster.images:
             clusters.load(cluster, Path(image))
 
 
-def _operator(tools: Tools, charts: Path, there: Stock) -> None:
+def _operator(tools: Tools, charts: Path, there: Assets) -> None:
     # Images keep their names when they change: the Pods are told by this that they run an old one.
     images = sha256("\n".join(there.images).encode()).hexdigest()[:16]
     where = ("--namespace", OPERATOR, "--create-namespace")

@@ -16,7 +16,7 @@ DEEPEST: Final = 200
 """Objects and lists within each other."""
 
 
-class Unreadable(Refusal):
+class UnreadableJson(Refusal):
     """The text cannot be read. The message says why."""
 
 
@@ -25,9 +25,9 @@ def decode(text: str | bytes | Raw, kind: type[T]) -> T:
     try:
         return json.decode(text, type=kind)
     except RecursionError as error:
-        raise Unreadable(_TOO_DEEP) from error
+        raise UnreadableJson(_TOO_DEEP) from error
     except (DecodeError, UnicodeError) as error:
-        raise Unreadable(str(error)) from error
+        raise UnreadableJson(str(error)) from error
 
 
 def tree(text: str | bytes | Raw) -> Any:
@@ -38,7 +38,7 @@ def tree(text: str | bytes | Raw) -> Any:
         level = [inner for each in level for inner in _inner(each)]
         if not level:
             return found
-    raise Unreadable(_TOO_DEEP)
+    raise UnreadableJson(_TOO_DEEP)
 
 
 def _inner(value: Any) -> Any:

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct, field
 
 from sunk.model.cluster.parts import Digest
+from sunk.model.contract import clusterobjects
 from sunk.model.names import CORDON_REASON
 from sunk.model.schema.pattern import END
 from sunk.model.schema.vocabulary import UNIQUE, DnsLabel, Quantity
@@ -17,7 +18,7 @@ AnnotationKey = Annotated[
 HIGHEST_PRIORITY = 1_000_000_000
 
 
-class Image(Struct, frozen=True, gc=False, rename="camel"):
+class OperatorImage(Struct, frozen=True, gc=False, rename="camel"):
     """Where the program comes from."""
 
     repository: Annotated[str, Meta(min_length=1)] = "localhost/sunk"
@@ -87,17 +88,17 @@ class MetricsService(Struct, frozen=True, gc=False, rename="camel"):
     annotations: Texts = field(default_factory=dict)
 
 
-class Metrics(Struct, frozen=True, gc=False, rename="camel"):
+class OperatorMetrics(Struct, frozen=True, gc=False, rename="camel"):
     """Metrics of the operator about itself, under `/metrics`."""
 
-    port: Annotated[int, Meta(ge=1024, le=65535)] = 8080
+    port: Annotated[int, Meta(ge=1024, le=65535)] = clusterobjects.HEALTH_PORT
     """Probes use it too."""
     scrape: bool = True
     """Put the annotations `prometheus.io/*` on the Pods."""
     service: MetricsService = MetricsService()
 
 
-class Resources(Struct, frozen=True, gc=False, rename="camel"):
+class OperatorResources(Struct, frozen=True, gc=False, rename="camel"):
     """What a copy of the operator takes."""
 
     requests: dict[str, Quantity] = field(default_factory=lambda: {"cpu": "50m", "memory": "128Mi"})
@@ -107,7 +108,7 @@ class Resources(Struct, frozen=True, gc=False, rename="camel"):
 class OperatorValues(Struct, frozen=True, gc=False, rename="camel"):
     """Values of the chart `sunk`."""
 
-    image: Image = Image()
+    image: OperatorImage = OperatorImage()
     replicas: Annotated[int, Meta(ge=0, le=10)] = 1
     """How many copies. One leads; the others stand by with everything read, and take over within seconds."""
     namespaces: Annotated[tuple[DnsLabel, ...], UNIQUE] = ()
@@ -129,8 +130,8 @@ class OperatorValues(Struct, frozen=True, gc=False, rename="camel"):
     rbac: Rbac = Rbac()
     syncer_policy: SyncerPolicy = SyncerPolicy()
     priority_class: PriorityClass = PriorityClass()
-    metrics: Metrics = Metrics()
-    resources: Resources = Resources()
+    metrics: OperatorMetrics = OperatorMetrics()
+    resources: OperatorResources = OperatorResources()
     priority_class_name: Annotated[str, Meta(max_length=253)] = ""
     """The class of the operator's own Pods: `system-cluster-critical` is a good one where it is allowed."""
     node_selector: Texts = field(default_factory=dict)

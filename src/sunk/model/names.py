@@ -4,6 +4,7 @@ from typing import Final
 
 GROUP: Final = "sunk.coreweave.com"
 VERSION: Final = "v1alpha1"
+API_VERSION: Final = f"{GROUP}/{VERSION}"
 
 # On Nodes: whose they are. Labels, so that people can select by them; the claim is what decides.
 NODESET: Final = f"{GROUP}/nodeset"
@@ -17,11 +18,13 @@ CLAIM: Final = f"{GROUP}/claim"
 LOCK: Final = f"{GROUP}/lock"
 
 # On compute Pods.
+NODE: Final = f"{GROUP}/node"
+"""Annotation: the Node that a Pod was made for, readable also before it is bound."""
 FEATURES: Final = f"{GROUP}/features"
 """Annotation: the Slurm features of the node, separated by commas."""
 SHAPE: Final = f"{GROUP}/shape"
 """Annotation: the size and GPUs with which its slurmd introduces itself, as Slurm writes them; what its Node decides is
-left out. If Slurm's record says otherwise, the syncer has it made anew."""
+left out. If Slurm's record says otherwise, the syncer has it made again."""
 PENDING_DELETION: Final = f"{GROUP}/pending-deletion"
 """Annotation: it has to go, and why. Written by the NodeSet controller; the syncer drains upon it."""
 CLEAR_TO_DELETE: Final = f"{GROUP}/clear-to-delete"
@@ -31,7 +34,7 @@ CORDON: Final = f"{GROUP}/cordon"
 """Annotation: its Node takes no new work, and why (may be empty). Written by the Pod controller; the syncer drains."""
 KEPT_DRAIN: Final = f"{GROUP}/kept-drain"
 """Annotation: the reason of a drain that a person has put on this machine's node, to be put on again when it has left and
-is back. On the Node each line begins with namespace/cluster and a colon (`sunk.model.contract.kept`); the Pod controller copies
+is back. On the Node each line begins with namespace/cluster and a colon (`sunk.model.contract.keptdrains`); the Pod controller copies
 the reason for Pods of that cluster. Beyond the Node object it is kept in ConfigMaps (`sunk.operator.keptdrains`)."""
 RESTART: Final = f"{GROUP}/restart"
 """Annotation: the syncer asks for a new Pod in place of this one, since Slurm and its slurmd do not find each other: when,
@@ -79,6 +82,15 @@ HPC_VERIFICATION: Final = "HPCVerification"
 """Condition of Pods: somebody has tried the machine. A pass newer than a drain with `verify-undrain` lifts it."""
 CORDON_REASON: Final = "node.coreweave.cloud/cordonReason"
 """Annotation of Nodes: why it was cordoned."""
+
+# On what the SlurmCluster controller makes.
+CONFIG_HASH: Final = f"{GROUP}/config-hash"
+SCRIPTS_HASH: Final = f"{GROUP}/scripts-hash"
+PASSWORD_SECRET: Final = f"{GROUP}/password-secret"
+PROBE: Final = f"{GROUP}/errand"
+"""Label of Pods that try something out for the operator and go: whose they are."""
+SUNK: Final = "sunk"
+"""Value of app.kubernetes.io/managed-by."""
 
 # On SlurmClusters.
 ACCEPT_SUSPICION: Final = f"{GROUP}/accept-suspicion"

@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 from msgspec import Meta, Struct, field
 
 from sunk.model.names import GROUP, VERSION
-from sunk.model.schema.kind import AGE, Column, Kind, Scale, Version
+from sunk.model.schema.kind import AGE, Column, Kind, ScalePaths, Version
 from sunk.model.schema.pattern import END
 from sunk.model.schema.vocabulary import IntOrString, Opaque, keyed, rule
 
@@ -141,7 +141,7 @@ NODESET: Final = Kind(
         VERSION,
         spec=NodeSetSpec,
         status=NodeSetStatus,
-        scale=Scale(selector=".status.selector"),
+        scale=ScalePaths(selector=".status.selector"),
         columns=(
             Column("Desired", ".status.desiredNumberScheduled", type="integer"),
             Column("Feasible", ".status.numberFeasible", type="integer"),

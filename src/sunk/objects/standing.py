@@ -7,8 +7,7 @@ from sunk.kube.core import ContainerStatus, Pod
 from sunk.model import names
 from sunk.model.contract import clearance
 
-NODE: Final = f"{names.GROUP}/node"
-"""Annotation: the Node that a Pod was made for, readable also before it is bound."""
+NODE: Final = names.NODE
 RESTART_LIFE: Final = timedelta(seconds=60)
 """For how long a request to replace a Pod is heeded."""
 _DIGITS: Final = 12
@@ -30,11 +29,11 @@ def ready(pod: Pod) -> bool:
 
 def running(pod: Pod) -> bool:
     """Slurm runs something there, as far as the syncer has said."""
-    return _holds(pod, "SlurmRunning")
+    return _holds(pod, names.SLURM_RUNNING)
 
 
 def drained(pod: Pod) -> bool:
-    return _holds(pod, "SlurmDrain")
+    return _holds(pod, names.SLURM_DRAIN)
 
 
 def unregistered(pod: Pod) -> bool:

@@ -27,7 +27,7 @@ from sunk.kube.errors import AlreadyExists, NotFound
 from sunk.kube.resource import Key
 from sunk.model import names
 from sunk.model.cluster.kind import SLURMCLUSTER
-from sunk.model.contract import kept
+from sunk.model.contract import keptdrains
 from sunk.objects.clusters import SLURMCLUSTERS
 from sunk.service.part import Setting
 from sunk.service.scoped import Scoped
@@ -70,10 +70,10 @@ class KeptDrains:
 
     # Reading
 
-    def of(self, node: str, *, cluster: Key) -> kept.Record | None:
+    def of(self, node: str, *, cluster: Key) -> keptdrains.KeptDrain | None:
         """What is written of a Node, whether or not there is one of that name."""
         for one in self._holding(node, cluster):
-            if found := kept.read_record(one.data[node]):
+            if found := keptdrains.read_record(one.data[node]):
                 return found
         return None
 
@@ -83,7 +83,7 @@ class KeptDrains:
         What the Node says itself counts, since a person may edit it there. Only one that is another object than the one
         that carried the drain has lost it.
         """
-        if here := kept.on_node(node.metadata.annotations, str(cluster)):
+        if here := keptdrains.on_node(node.metadata.annotations, str(cluster)):
             return here
         found = self.of(node.metadata.name, cluster=cluster)
         return found.reason if found is not None and found.uid != node.metadata.uid else None
@@ -104,14 +104,14 @@ class KeptDrains:
 
     def unwritten(self, node: Node) -> dict[Key, str]:
         """Lines of a Node that stand nowhere else, of clusters in our namespaces."""
-        lines = kept.read(node.metadata.annotations.get(names.KEPT_DRAIN, ""))
+        lines = keptdrains.read(node.metadata.annotations.get(names.KEPT_DRAIN, ""))
         keys = {Key(*where.split("/", 1)): reason for where, reason in lines.items()}
         name, uid = node.metadata.name, node.metadata.uid
         return {
             cluster: reason
             for cluster, reason in keys.items()
             if cluster.name and reason and self._maps.covers(cluster.namespace)
-            if self.of(name, cluster=cluster) != kept.Record(reason, uid=uid)
+            if self.of(name, cluster=cluster) != keptdrains.KeptDrain(reason, uid=uid)
         }
 
     def _holding(self, node: str, cluster: Key) -> list[ConfigMap]:
@@ -123,10 +123,10 @@ class KeptDrains:
 
     async def keep(self, node: Node, reason: str, *, cluster: Key) -> None:
         """Have it written that this Node has a drain, if it is not."""
-        record = kept.Record(reason, uid=node.metadata.uid)
+        record = keptdrains.KeptDrain(reason, uid=node.metadata.uid)
         # Without a cluster there is no syncer, and nobody who could put it on again.
         if cluster.name and self.of(node.metadata.name, cluster=cluster) != record:
-            await self._write(cluster, node.metadata.name, kept.write_record(record))
+            await self._write(cluster, node.metadata.name, keptdrains.write_record(record))
 
     async def follow(self, node: Node, *, member_of: Key | None) -> None:
         """Write down what a Node says of clusters that it is not a member of: people edit it while the machine is away.
@@ -219,7 +219,7 @@ def room(cluster: Key, sizes: Mapping[str, int]) -> str:
     """The first ConfigMap with room for one more; empty if there is none."""
     for number in range(SHARDS):
         name = f"{cluster.name}-kept-drains-{number}"
-        if sizes.get(name, 0) < kept.MOST:
+        if sizes.get(name, 0) < keptdrains.MOST:
             return name
-    log.warning("%s: no more than %s drains are kept beyond their Nodes", cluster, SHARDS * kept.MOST)
+    log.warning("%s: no more than %s drains are kept beyond their Nodes", cluster, SHARDS * keptdrains.MOST)
     return ""

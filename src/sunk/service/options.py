@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 from msgspec import Struct
 
+from sunk.model.contract import clusterobjects
+
 if TYPE_CHECKING:
     from sunk.kube.auth.access import Access
     from sunk.service.part import Build
@@ -101,7 +103,7 @@ _OPTIONS: Final = (
         envvar="SUNK_PORT",
         show_envvar=True,
         type=click.IntRange(0, 65535),
-        default=8080,
+        default=clusterobjects.HEALTH_PORT,
         help="Of /healthz, /readyz and /metrics; 0 lets the system choose.",
     ),
     click.option(

@@ -37,6 +37,7 @@ from sunk.kube.control.term import LeaseTiming
 from sunk.kube.process.health import Health, Watchdog, served
 from sunk.kube.process.metrics import CLOCK, CONTROLLER, EVENTS, LEASE, LIMIT, QUEUE, STORE, WATCH, Metrics
 from sunk.kube.resource import Key
+from sunk.model.contract import clusterobjects
 from sunk.model.refusal import Refusal
 from sunk.service.leadership import Leadership
 from sunk.service.part import Build, Part, Setting
@@ -57,7 +58,7 @@ class ServiceSettings(Struct, frozen=True):
     """By default the namespace that the access names: in a Pod, its own."""
     identity: str = ""
     host: str = "0.0.0.0"  # noqa: S104 - probes and scrapers come from other machines
-    port: int = 8080
+    port: int = clusterobjects.HEALTH_PORT
     qps: float = 1000.0
     burst: int = 2000
     grace: float = 20.0

@@ -11,6 +11,7 @@ from sunk.kube.api.client import Scope
 from sunk.kube.api.limits import Bucket
 from sunk.kube.cache.collection import Collection
 from sunk.kube.core import CONFIG_MAPS
+from sunk.model.contract import clusterobjects
 from sunk.objects.clusters import SLURMCLUSTERS
 from sunk.objects.members import NODESETS, NODESLICES
 from sunk.service.part import Build, Part, Setting
@@ -51,7 +52,7 @@ class Choice(Struct, frozen=True):
     @property
     def name(self) -> str:
         """Of the Deployment and of the Lease."""
-        return f"{self.cluster}-syncer"
+        return clusterobjects.named(self.cluster, clusterobjects.SYNCER)
 
 
 def syncer(choice: Choice, *, library: Library) -> Build:
@@ -76,7 +77,9 @@ def lay(choice: Choice, setting: Setting, *, library: Library) -> Ground:
         slices=Collection(client, NODESLICES, Scope(namespace=here)),
         sets=sets,
         clusters=Collection(client, SLURMCLUSTERS, _only(choice.cluster, here)),
-        files=Collection(client, CONFIG_MAPS, _only(f"{choice.cluster}-slurm-conf", here)),
+        files=Collection(
+            client, CONFIG_MAPS, _only(clusterobjects.named(choice.cluster, clusterobjects.SLURM_CONF), here)
+        ),
         library=library,
         mirror=mirror,
         orders=Orders(library, mirror=mirror),

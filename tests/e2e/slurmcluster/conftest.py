@@ -9,17 +9,17 @@ from tests.conftest import Kubectl
 from tests.e2e.slurmcluster.release import LABEL, Release
 from tests.helm import Helm
 
-from sunk.local.kubernetes import stock
-from sunk.local.kubernetes.cluster import Cluster
+from sunk.local.kubernetes import assets
+from sunk.local.kubernetes.cluster import LocalCluster
 from sunk.model import names
 
 OPERATOR = "sunk-controller-manager"
 
 
 @pytest.fixture(scope="module")
-def spaces(cluster: Cluster) -> Iterator[tuple[Kubectl, Kubectl]]:
+def spaces(cluster: LocalCluster) -> Iterator[tuple[Kubectl, Kubectl]]:
     """Two namespaces that the tests of a module share."""
-    program, mark = stock.fill(images=False).parts.kubectl, secrets.token_hex(4)
+    program, mark = assets.fill(images=False).parts.kubectl, secrets.token_hex(4)
     found = Kubectl(program, cluster.kubeconfig, f"test-{mark}"), Kubectl(program, cluster.kubeconfig, f"test-{mark}-b")
     for one in found:
         one("create", "namespace", one.namespace)
@@ -30,7 +30,7 @@ def spaces(cluster: Cluster) -> Iterator[tuple[Kubectl, Kubectl]]:
 
 @pytest.fixture(scope="module")
 def operator(spaces: tuple[Kubectl, Kubectl]) -> Iterator[Helm]:
-    helm = Helm(stock.fill(images=False).parts.helm, spaces[0])
+    helm = Helm(assets.fill(images=False).parts.helm, spaces[0])
     release, looked_at = f"sunk-{spaces[0].namespace}", ",".join(one.namespace for one in spaces)
     helm.install(release, "--set", f"namespaces={{{looked_at}}}", "--set", "resources.requests.cpu=20m")
     spaces[0]("rollout", "status", f"deployment/{OPERATOR}", "--timeout=90s")
@@ -39,7 +39,7 @@ def operator(spaces: tuple[Kubectl, Kubectl]) -> Iterator[Helm]:
 
 
 @pytest.fixture(scope="module")
-def nodes(cluster: Cluster, spaces: tuple[Kubectl, Kubectl]) -> Iterator[tuple[str, ...]]:
+def nodes(cluster: LocalCluster, spaces: tuple[Kubectl, Kubectl]) -> Iterator[tuple[str, ...]]:
     """The Nodes; none of them is for Slurm before somebody labels it."""
     yield cluster.spec.node_names
     _sweep(spaces)

@@ -5,7 +5,7 @@ from tests.e2e.slurmcluster.release import Release, on
 
 from sunk.local.build import images
 from sunk.local.kubernetes import cluster as clusters
-from sunk.local.kubernetes.cluster import Cluster
+from sunk.local.kubernetes.cluster import LocalCluster
 
 pytestmark = pytest.mark.full
 
@@ -14,7 +14,7 @@ VALUES = {"accounting": {"enabled": False}, "compute": {"nodes": {"cpu": {"affin
 
 
 @pytest.fixture(scope="module")
-def newer(cluster: Cluster) -> str:
+def newer(cluster: LocalCluster) -> str:
     """The release behind the default one, with its image on all Nodes."""
     clusters.load(cluster, images.archive("slurm", slurm="26.05"))
     return "26.05"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.conftest import Kube
 
-from sunk.insight.keyring import SECRETS
+from sunk.insight.keys.secret import SECRETS
 from sunk.model.contract import keyset
 
 OLD = b"o" * 1024

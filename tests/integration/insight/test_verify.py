@@ -10,7 +10,7 @@ from msgspec import json
 from tests import crds
 from tests.conftest import Kube
 
-from sunk.insight.watching import Breach
+from sunk.insight.verify.watcher import Breach
 from sunk.kube.api.client import Deletion
 from sunk.kube.api.patch import Strategic
 from sunk.kube.core import PODS

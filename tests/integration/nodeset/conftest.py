@@ -11,20 +11,20 @@ from tests.conftest import Kube
 from tests.integration.nodeset.stage import Operator, Stage, fleet_of
 
 from sunk.local.fakekubelet import fake_kubelet
-from sunk.local.kubernetes.cluster import Cluster
+from sunk.local.kubernetes.cluster import LocalCluster
 
 Staging = Callable[..., AbstractAsyncContextManager[Stage]]
 
 
 @pytest.fixture(scope="session")
-def installed(api: Cluster) -> Cluster:
+def installed(api: LocalCluster) -> LocalCluster:
     """The API server with our CRDs."""
     asyncio.run(crds.install(api))
     return api
 
 
 @pytest.fixture
-def staging(kube: Kube, installed: Cluster) -> Staging:
+def staging(kube: Kube, installed: LocalCluster) -> Staging:
     """How to make a stage with a fleet of its own, in a block: `staging(nodes=5) as stage`."""
     del installed
 

@@ -22,7 +22,7 @@ from sunk.kube.control.tasks import running
 from sunk.kube.core import NODES, PODS, Node, Pod, condition
 from sunk.kube.errors import Conflict, NotFound
 from sunk.kube.resource import Record, Resource
-from sunk.local.fakekubelet import FLEET, FakeKubelet, Settings, Trait
+from sunk.local.fakekubelet import FLEET, FakeKubelet, NodeTraits, Settings
 from sunk.model import names
 from sunk.model.contract import clearance
 from sunk.model.nodeset import NODESET
@@ -389,7 +389,7 @@ def message(record: Any, kind: str) -> str:
     return "" if found is None else found.message
 
 
-def fleet_of(kube: Kube, *, nodes: int = 3, traits: dict[int, Trait] | None = None, **more: Any) -> Settings:
+def fleet_of(kube: Kube, *, nodes: int = 3, traits: dict[int, NodeTraits] | None = None, **more: Any) -> Settings:
     """A fleet whose addresses lie in a network that follows from its name, as its Pods' names do not."""
     plain = Settings(nodes=nodes, fleet=kube.namespace, **more)
     by_name = {plain.name_of(number): trait for number, trait in (traits or {}).items()}

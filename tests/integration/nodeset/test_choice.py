@@ -12,7 +12,7 @@ from sunk.kube.api.client import Deletion
 from sunk.kube.api.patch import Json, Merge
 from sunk.kube.core import NODES, PODS, Taint
 from sunk.kube.resource import Record, Resource
-from sunk.local.fakekubelet import Trait, steer
+from sunk.local.fakekubelet import NodeTraits, steer
 from sunk.model import names
 from sunk.model.nodeslice import Entry
 from sunk.operator.nodeset import controller
@@ -176,7 +176,7 @@ async def test_of_two_nodes_with_one_name_the_second_is_refused_until_the_name_i
     kube: Kube, staging: Staging, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(controller, "MENDED", 0.2)
-    twins = {0: Trait(address="10.1.7.7"), 1: Trait(address="10.2.7.7")}
+    twins = {0: NodeTraits(address="10.1.7.7"), 1: NodeTraits(address="10.2.7.7")}
     async with staging(nodes=2, traits=twins) as stage, Operator(kube), stage.syncer():
         await stage.create()
         await stage.settled(1)
@@ -191,7 +191,10 @@ async def test_a_name_that_another_set_gives_up_is_taken_up(
     kube: Kube, staging: Staging, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(controller, "MENDED", 0.2)
-    twins = {0: Trait(address="10.1.7.7", labels={"pool": "a"}), 1: Trait(address="10.2.7.7", labels={"pool": "b"})}
+    twins = {
+        0: NodeTraits(address="10.1.7.7", labels={"pool": "a"}),
+        1: NodeTraits(address="10.2.7.7", labels={"pool": "b"}),
+    }
     async with staging(nodes=2, traits=twins) as stage, Operator(kube), stage.syncer():
         await stage.create("a", template=stage.template(pool="a"), podNamePrefix="n")
         await stage.settled(1, "a")
@@ -202,7 +205,7 @@ async def test_a_name_that_another_set_gives_up_is_taken_up(
 
 
 async def test_nodes_without_an_ipv4_address_are_refused_and_join_by_number(kube: Kube, staging: Staging) -> None:
-    traits = {0: Trait(address="fd00::1"), 1: Trait(address="fd00::2")}
+    traits = {0: NodeTraits(address="fd00::1"), 1: NodeTraits(address="fd00::2")}
     async with staging(nodes=2, traits=traits) as stage, Operator(kube), stage.syncer():
         await stage.create()
         assert "ordinal" in await stage.told("NamesUnique", holds=False)

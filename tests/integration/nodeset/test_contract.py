@@ -8,12 +8,12 @@ from tests.conftest import Kubectl
 from tests.integration.nodeset.stage import Operator, Stage, eventually
 
 from sunk.kube.errors import ApiError, Invalid
-from sunk.local.kubernetes import stock
+from sunk.local.kubernetes import assets
 
 
 @pytest.fixture
 def kubectl(stage: Stage) -> Kubectl:
-    program = stock.fill(images=False).parts.kubectl
+    program = assets.fill(images=False).parts.kubectl
     return Kubectl(program=program, kubeconfig=stage.kube.kubeconfig, namespace=stage.namespace)
 
 

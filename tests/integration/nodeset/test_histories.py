@@ -27,7 +27,7 @@ from sunk.kube.control.tasks import running
 from sunk.kube.core import NAMESPACES, NODES, PODS, Node, Pod
 from sunk.kube.errors import ApiError, NotFound
 from sunk.local.fakekubelet import FLEET, fake_kubelet
-from sunk.local.kubernetes.cluster import Cluster
+from sunk.local.kubernetes.cluster import LocalCluster
 from sunk.model import names
 from sunk.objects.members import NODESETS, NODESLICES, by_owner, index_value
 from sunk.operator.fleet import by_node
@@ -410,7 +410,7 @@ BUDGET = settings(
 @settings(BUDGET, max_examples=5)
 @pytest.mark.usefixtures("hasty")
 async def test_a_random_history_breaks_no_law_and_ends_as_the_rules_say(
-    kube: Kube, installed: Cluster, history: list[Act]
+    kube: Kube, installed: LocalCluster, history: list[Act]
 ) -> None:
     del installed
     await played(kube, history)
@@ -422,7 +422,7 @@ async def test_a_random_history_breaks_no_law_and_ends_as_the_rules_say(
 @pytest.mark.full
 @pytest.mark.timeout(1200)
 async def test_many_random_histories_break_no_law_and_end_as_the_rules_say(
-    kube: Kube, installed: Cluster, history: list[Act]
+    kube: Kube, installed: LocalCluster, history: list[Act]
 ) -> None:
     del installed
     await played(kube, history)

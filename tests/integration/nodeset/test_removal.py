@@ -11,7 +11,7 @@ from tests.integration.nodeset.stage import Operator, Stage, eventually, message
 from sunk.kube.api.client import Scope
 from sunk.kube.api.patch import Merge, Strategic
 from sunk.kube.core import NODES, PODS, Pod
-from sunk.local.fakekubelet import Trait, steer
+from sunk.local.fakekubelet import NodeTraits, steer
 from sunk.model import names
 from sunk.objects.members import NODESETS, NODESLICES
 from sunk.operator.nodeset.act.claims import claim_of
@@ -285,7 +285,7 @@ async def test_a_node_that_comes_back_too_late_joins_anew_when_slurm_has_forgott
 
 async def test_a_great_loss_is_held_until_it_is_accepted(kube: Kube, staging: Staging) -> None:
     """A label taken from all Nodes, one after the other, is rather a mistake."""
-    traits = {number: Trait(labels={"pool": "blue"}) for number in range(8)}
+    traits = {number: NodeTraits(labels={"pool": "blue"}) for number in range(8)}
     async with staging(nodes=8, traits=traits) as stage, Operator(kube) as operator:
         await stage.create(template=stage.template(pool="blue"))
         await stage.settled(8)
@@ -304,7 +304,7 @@ async def test_a_great_loss_is_held_until_it_is_accepted(kube: Kube, staging: St
 
 @pytest.mark.full
 async def test_a_great_loss_is_over_when_the_nodes_are_back(kube: Kube, staging: Staging) -> None:
-    traits = {number: Trait(labels={"pool": "blue"}) for number in range(6)}
+    traits = {number: NodeTraits(labels={"pool": "blue"}) for number in range(6)}
     async with staging(nodes=6, traits=traits) as stage, Operator(kube) as operator:
         await stage.create(template=stage.template(pool="blue"))
         await stage.settled(6)
@@ -337,7 +337,7 @@ async def test_nodes_that_vanish_all_at_once_are_held(
 
 @pytest.mark.full
 async def test_a_change_of_the_spec_is_meant_however_many_leave(kube: Kube, staging: Staging) -> None:
-    traits = {0: Trait(labels={"pool": "blue"})}
+    traits = {0: NodeTraits(labels={"pool": "blue"})}
     async with staging(nodes=6, traits=traits) as stage, Operator(kube), stage.syncer():
         await stage.create()
         await stage.settled(6)

@@ -22,10 +22,10 @@ from tests.integration.operator.scene import (
 from sunk.kube.api.client import Deletion, Scope
 from sunk.kube.api.patch import Merge
 from sunk.kube.core import CONFIG_MAPS, NODES, PODS
-from sunk.local.fakekubelet import Trait
+from sunk.local.fakekubelet import NodeTraits
 from sunk.model import names
 from sunk.model.cluster.kind import SLURMCLUSTER
-from sunk.model.contract import drains, kept
+from sunk.model.contract import drains, keptdrains
 from sunk.objects.clusters import SLURMCLUSTERS
 from sunk.objects.members import NODESETS
 from sunk.operator.nodeset.observe import absence
@@ -43,7 +43,7 @@ def _soon_missed(monkeypatch: pytest.MonkeyPatch) -> None:
 async def written(stage: Stage) -> dict[str, str]:
     """Nodes of which a drain is written down, and its reason."""
     found = await stage.client.list(CONFIG_MAPS, Scope(namespace=stage.namespace, labels=f"{names.CLUSTER}={CLUSTER}"))
-    records = {node: kept.read_record(text) for one in found.items for node, text in one.data.items()}
+    records = {node: keptdrains.read_record(text) for one in found.items for node, text in one.data.items()}
     return {node: record.reason for node, record in records.items() if record is not None}
 
 
@@ -115,7 +115,7 @@ async def test_it_outlives_a_node_that_goes_while_no_operator_runs(kube: Kube, s
 
 
 async def test_the_machine_may_come_back_to_another_nodeset_of_the_cluster(kube: Kube, staging: Staging) -> None:
-    async with staging(nodes=1, traits={0: Trait(labels={"pool": "a"})}) as stage, whole(kube), stage.syncer():
+    async with staging(nodes=1, traits={0: NodeTraits(labels={"pool": "a"})}) as stage, whole(kube), stage.syncer():
         node = stage.nodes[0]
         await stage.create("one", template=stage.template(pool="a"), cluster=CLUSTER)
         await stage.create("two", template=stage.template(pool="b"), cluster=CLUSTER)
@@ -132,7 +132,7 @@ async def test_the_machine_may_come_back_to_another_nodeset_of_the_cluster(kube:
 
 
 async def test_whoever_takes_the_line_off_the_node_has_lifted_it(kube: Kube, staging: Staging) -> None:
-    async with staging(nodes=1, traits={0: Trait(labels={"pool": "a"})}) as stage, whole(kube), stage.syncer():
+    async with staging(nodes=1, traits={0: NodeTraits(labels={"pool": "a"})}) as stage, whole(kube), stage.syncer():
         node = stage.nodes[0]
         await stage.create(template=stage.template(pool="a"), cluster=CLUSTER)
         await stage.settled(1)
@@ -202,7 +202,7 @@ async def test_many_drains_at_once_are_few_writes_and_all_of_them_are_written(ku
 
 
 BAD = (
-    pytest.param("x" * 70_000, "x" * kept.LONGEST, id="over 64 KiB"),
+    pytest.param("x" * 70_000, "x" * keptdrains.LONGEST, id="over 64 KiB"),
     pytest.param("bad\0fan \x1b[31m", "bad fan [31m", id="NUL"),
     pytest.param("\ufffd\u202e bad fan", "\ufffd bad fan", id="odd letters"),
 )
@@ -225,9 +225,9 @@ async def test_a_kept_drain_that_is_odd_goes_on_as_a_text_of_a_certain_length(
         await drain(stage, "bad disk")
         shown = await eventually(
             lambda: stage.node(node),
-            lambda found: kept.on_node(found.metadata.annotations, f"{stage.namespace}/{CLUSTER}") == "bad disk",
+            lambda found: keptdrains.on_node(found.metadata.annotations, f"{stage.namespace}/{CLUSTER}") == "bad disk",
         )
-        assert len(shown.metadata.annotations[names.KEPT_DRAIN].splitlines()) <= kept.MOST_CLUSTERS
+        assert len(shown.metadata.annotations[names.KEPT_DRAIN].splitlines()) <= keptdrains.MOST_CLUSTERS
         await write_down(stage, {node: "bad disk"})
 
 

@@ -29,7 +29,7 @@ from sunk.kube.api.client import Deletion, Preconditions
 from sunk.kube.api.patch import Merge
 from sunk.kube.core import NODES, PODS, Condition, condition
 from sunk.kube.errors import NotFound
-from sunk.local.fakekubelet import Trait
+from sunk.local.fakekubelet import NodeTraits
 from sunk.model import names
 from sunk.objects.members import owned_by
 from sunk.operator.node.plan import NO_POD, NOT_TOLD, OURS
@@ -235,7 +235,7 @@ async def test_a_pod_of_somebody_else_says_nothing(kube: Kube, stage: Stage) -> 
 
 
 async def test_a_node_that_leaves_is_clean(kube: Kube, staging: Staging) -> None:
-    traits = {number: Trait(labels={"pool": "a"}) for number in range(2)}
+    traits = {number: NodeTraits(labels={"pool": "a"}) for number in range(2)}
     async with staging(nodes=2, traits=traits) as stage, whole(kube), stage.syncer():
         await stage.create(template=stage.template(pool="a"))
         await stage.settled(2)
@@ -325,7 +325,7 @@ async def test_an_operator_for_other_namespaces_keeps_its_hands_off(kube: Kube, 
 
 
 async def test_a_persons_drain_is_kept_while_the_node_is_away(kube: Kube, staging: Staging) -> None:
-    async with staging(nodes=1, traits={0: Trait(labels={"pool": "a"})}) as stage, whole(kube):
+    async with staging(nodes=1, traits={0: NodeTraits(labels={"pool": "a"})}) as stage, whole(kube):
         kept = f"{stage.namespace}/slurm:bad fan"
         await stage.create(template=stage.template(pool="a"), cluster="slurm")
         await stage.settled(1)
@@ -360,7 +360,7 @@ async def test_a_drain_that_was_lifted_while_no_operator_ran_does_not_come_back(
 
 
 async def test_each_of_two_clusters_has_its_own_drains(kube: Kube, staging: Staging) -> None:
-    async with staging(nodes=1, traits={0: Trait(labels={"pool": "a"})}) as stage, whole(kube), stage.syncer():
+    async with staging(nodes=1, traits={0: NodeTraits(labels={"pool": "a"})}) as stage, whole(kube), stage.syncer():
         here, node = stage.namespace, stage.nodes[0]
         await stage.create("one", template=stage.template(pool="a"), cluster="one")
         await stage.create("two", template=stage.template(pool="b"), cluster="two")

@@ -10,15 +10,15 @@ import pytest
 from tests.conftest import Kubectl
 from tests.helm import CHART, Helm
 
-from sunk.local.kubernetes import stock
-from sunk.local.kubernetes.cluster import Cluster
+from sunk.local.kubernetes import assets
+from sunk.local.kubernetes.cluster import LocalCluster
 
 Try = Callable[[Sequence[dict[str, Any]]], list[str]]
 
 
 @pytest.fixture
-def kubectl(api: Cluster) -> Iterator[Kubectl]:
-    parts = stock.fill(images=False).parts
+def kubectl(api: LocalCluster) -> Iterator[Kubectl]:
+    parts = assets.fill(images=False).parts
     tool = Kubectl(program=parts.kubectl, kubeconfig=api.kubeconfig, namespace=f"test-{secrets.token_hex(4)}")
     tool("create", "namespace", tool.namespace)
     tool("apply", "--server-side", "--force-conflicts", "-f", str(CHART / "templates" / "crds"))
@@ -29,7 +29,7 @@ def kubectl(api: Cluster) -> Iterator[Kubectl]:
 
 @pytest.fixture
 def helm(kubectl: Kubectl) -> Helm:
-    return Helm(stock.fill(images=False).parts.helm, kubectl)
+    return Helm(assets.fill(images=False).parts.helm, kubectl)
 
 
 @pytest.fixture

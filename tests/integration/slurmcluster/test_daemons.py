@@ -14,7 +14,7 @@ from tests.integration.slurmcluster.pods import World, contents
 
 from sunk.local.build import images
 from sunk.model.cluster.kind import SlurmClusterSpec
-from sunk.model.layers.shelf import gather
+from sunk.model.layers.catalog import gather
 from sunk.operator.slurmcluster.view import Cluster, view
 
 SLURM_USER = 64030

@@ -12,7 +12,7 @@ from tests.unit.operator.slurmcluster.made import cluster, container
 
 from sunk.local import slurm as slurms
 from sunk.local.build import images
-from sunk.local.slurm import Answer, Slurm
+from sunk.local.slurm import CommandResult, Slurm
 from sunk.local.slurm.boxes.box import SLURM_USER
 from sunk.local.slurm.configuration import CONTROLLER
 
@@ -22,7 +22,7 @@ KINDS = ("startupProbe", "readinessProbe", "livenessProbe")
 class Probed(Struct, frozen=True):
     """How a probe ended, and after how many seconds."""
 
-    answer: Answer
+    answer: CommandResult
     took: float
 
     @property

@@ -14,7 +14,7 @@ from sunk.kube.api.patch import Merge, Patch, Strategic
 from sunk.kube.core import LEASES, PODS
 from sunk.kube.errors import Forbidden
 from sunk.kube.resource import Resource
-from sunk.local.kubernetes.cluster import Cluster
+from sunk.local.kubernetes.cluster import LocalCluster
 from sunk.model import names
 from sunk.model.cluster.kind import OF_SYNCER, SLURMCLUSTER
 from sunk.model.contract import syncerwrites
@@ -46,7 +46,7 @@ class Thief(Struct, frozen=True):
 
 
 @pytest.fixture
-async def thief(policed: Cluster, kube: Kube) -> AsyncIterator[Thief]:
+async def thief(policed: LocalCluster, kube: Kube) -> AsyncIterator[Thief]:
     assert policed is kube.cluster
     token = await policies.account(kube.client, kube.namespace, cluster=OURS)
     async with policies.speaking(kube.kubeconfig, token, namespace=kube.namespace) as client:

@@ -19,7 +19,7 @@ from sunk.kube.auth.credentials import Token
 from sunk.kube.core import CONFIG_MAPS, PODS
 from sunk.kube.errors import ApiError, Forbidden
 from sunk.kube.resource import Record, Resource
-from sunk.local.kubernetes.cluster import Cluster
+from sunk.local.kubernetes.cluster import LocalCluster
 from sunk.model import names
 from sunk.model.cluster.kind import SLURMCLUSTER, SlurmClusterSpec
 from sunk.objects.clusters import SLURMCLUSTERS
@@ -47,7 +47,7 @@ async def test_the_api_server_grants_it_what_the_table_says(kube: Kube) -> None:
     assert table(ours) == SYNCER
 
 
-async def test_it_writes_to_a_pod_and_changes_nothing_of_what_runs_there(policed: Cluster, kube: Kube) -> None:
+async def test_it_writes_to_a_pod_and_changes_nothing_of_what_runs_there(policed: LocalCluster, kube: Kube) -> None:
     assert policed is kube.cluster
     await compute_pod(kube, await node_set(kube, "slurm"))
     evil: dict[str, Any] = {"spec": {"containers": [{"name": "slurmd", "image": "evil"}]}}

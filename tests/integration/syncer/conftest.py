@@ -16,7 +16,7 @@ from sunk.kube.core import NAMESPACES
 from sunk.kube.errors import NotFound
 from sunk.local import slurm as slurms
 from sunk.local.build import images
-from sunk.local.kubernetes.cluster import Cluster
+from sunk.local.kubernetes.cluster import LocalCluster
 from sunk.local.slurm import Slurm
 
 
@@ -41,7 +41,10 @@ def slurm_of_file(request: pytest.FixtureRequest, slurm_version: str) -> Iterato
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def stage(
-    request: pytest.FixtureRequest, policed: Cluster, slurm_of_file: Slurm, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    policed: LocalCluster,
+    slurm_of_file: Slurm,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> AsyncIterator[Stage]:
     """Shared by the tests of a file; `SYNCER` in it gives further words for the syncer's command line."""
     namespace = f"test-{secrets.token_hex(4)}"

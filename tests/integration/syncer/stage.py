@@ -58,10 +58,10 @@ from sunk.kube.core import NODES, PODS, Node
 from sunk.kube.errors import Conflict, NotFound
 from sunk.kube.resource import Record, Resource
 from sunk.local.fakekubelet import Settings, spawned
-from sunk.local.fakekubelet.steering import key as steering_key
-from sunk.local.kubernetes.cluster import Cluster
+from sunk.local.fakekubelet.behaviour import key as steering_key
+from sunk.local.kubernetes.cluster import LocalCluster
 from sunk.local.slurm import Node as SlurmNode, Slurm
-from sunk.local.slurm.beside import Beside
+from sunk.local.slurm.component import Component
 from sunk.local.slurm.configuration import CONTROLLER
 from sunk.model import names
 from sunk.model.cluster.kind import SLURMCLUSTER
@@ -99,13 +99,13 @@ EVENTS = Resource(Event, group="events.k8s.io", version="v1", plural="events")
 
 @asynccontextmanager
 async def staged(  # noqa: PLR0913 - each stands for itself
-    client: Client, namespace: str, *, api: Cluster, slurm: Slurm, kubeconfig: Path, words: Sequence[str] = ()
+    client: Client, namespace: str, *, api: LocalCluster, slurm: Slurm, kubeconfig: Path, words: Sequence[str] = ()
 ) -> AsyncIterator["Stage"]:
     """Set the stage, with the syncer running; its rights are those of the kubeconfig."""
     # With a name that stays, as that of a Pod does, a syncer that was killed leads again at once.
     who = ("--cluster", CLUSTER, "--namespace", namespace, "--identity", "syncer-on-stage")
     command = ("sunk", "syncer", *who, "--log-level", "debug", *words)
-    syncer = await asyncio.to_thread(Beside, slurm, "syncer", api=api, command=command, kubeconfig=kubeconfig)
+    syncer = await asyncio.to_thread(Component, slurm, "syncer", api=api, command=command, kubeconfig=kubeconfig)
     fleet = Settings(nodes=FLEET, fleet=namespace)
     async with spawned(fleet, kubeconfig=api.kubeconfig):
         stage = Stage(client, namespace, api=api, slurm=slurm, syncer=syncer)
@@ -117,7 +117,7 @@ async def staged(  # noqa: PLR0913 - each stands for itself
 
 
 class Stage:
-    def __init__(self, client: Client, namespace: str, *, api: Cluster, slurm: Slurm, syncer: Beside) -> None:
+    def __init__(self, client: Client, namespace: str, *, api: LocalCluster, slurm: Slurm, syncer: Component) -> None:
         self.client = client
         self.namespace = namespace
         self.cluster = CLUSTER

@@ -12,7 +12,8 @@ from sunk.kube.api.patch import Merge
 from sunk.kube.core import CONFIG_MAPS
 from sunk.kube.errors import AlreadyExists
 from sunk.local.slurm.configuration import CONTROLLER, PARTITIONS
-from sunk.model import mark, names
+from sunk.model import names
+from sunk.model.contract import confighash
 from sunk.model.contract.report import Report
 from sunk.syncer.config.controller import DISTANCE
 
@@ -29,8 +30,8 @@ PARTED = ("NodeSet=fast Feature=fast", "PartitionName=fast Nodes=fast", *PARTITI
 
 async def wanted(stage: Stage, text: str) -> None:
     """Write what the operator would: a ConfigMap with the mark in it."""
-    lines = (f"{mark.LINE}enable_configless,{mark.PARAMETER}={text}", *PARTED)
-    data = {mark.FILE: "".join(f"{line}\n" for line in lines)}
+    lines = (f"{confighash.LINE}enable_configless,{confighash.PARAMETER}={text}", *PARTED)
+    data = {confighash.FILE: "".join(f"{line}\n" for line in lines)}
     try:
         await stage.client.create(CONFIG_MAPS, {"metadata": {"name": FILES}, "data": data}, namespace=stage.namespace)
     except AlreadyExists:
@@ -45,7 +46,7 @@ async def boot(stage: Stage) -> str:
 
 async def brought(stage: Stage, text: str, *, files: Mapping[str, str] = {}, **more: str) -> None:
     """Bring the file to slurmctld, as a kubelet does, and tell nobody."""
-    settings = {"SlurmctldParameters": f"enable_configless,{mark.PARAMETER}={text}"} | more
+    settings = {"SlurmctldParameters": f"enable_configless,{confighash.PARAMETER}={text}"} | more
     await asyncio.to_thread(stage.slurm.layout.write, config=settings, lines=PARTED, files=files)
 
 

@@ -12,15 +12,15 @@ import yaml
 from tests.conftest import Kubectl
 from tests.waiting import eventually
 
-from sunk.local.kubernetes import stock
-from sunk.local.kubernetes.cluster import Cluster
+from sunk.local.kubernetes import assets
+from sunk.local.kubernetes.cluster import LocalCluster
 
 PROGRAM = str(Path(sys.executable).with_name("sunk"))
 
 
 @pytest.fixture
-def kubectl(policed: Cluster) -> Iterator[Kubectl]:
-    parts = stock.fill(images=False).parts
+def kubectl(policed: LocalCluster) -> Iterator[Kubectl]:
+    parts = assets.fill(images=False).parts
     tool = Kubectl(program=parts.kubectl, kubeconfig=policed.kubeconfig, namespace=f"test-{secrets.token_hex(4)}")
     tool("create", "namespace", tool.namespace)
     yield tool

@@ -8,7 +8,7 @@ import pytest_asyncio
 from tests.integration.syncer.asking import asked
 from tests.integration.syncer.stage import CLUSTER, Stage, on_stage
 
-from sunk.local.slurm.beside import Beside
+from sunk.local.slurm.component import Component
 
 pytestmark = on_stage
 
@@ -17,11 +17,11 @@ GOOD = 200
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def other(stage: Stage) -> AsyncIterator[Beside]:
+async def other(stage: Stage) -> AsyncIterator[Component]:
     """A second syncer, which looks for a configuration of its own."""
     command = ("sunk", "syncer", "--cluster", CLUSTER, "--namespace", stage.namespace, "--identity", "other")
     env = {"SLURM_CONF": f"/run/slurm/{FILE}"}
-    yield await asyncio.to_thread(Beside, stage.slurm, "other", api=stage.api, command=command, env=env)
+    yield await asyncio.to_thread(Component, stage.slurm, "other", api=stage.api, command=command, env=env)
 
 
 async def says(stage: Stage, path: str, holds: Callable[[str], bool]) -> tuple[int, str]:
@@ -32,7 +32,7 @@ async def is_good(stage: Stage, path: str) -> None:
     assert (await asked(stage.slurm, path, on="other"))[0] == GOOD
 
 
-async def test_it_waits_for_a_configuration_and_for_a_good_one(stage: Stage, other: Beside) -> None:
+async def test_it_waits_for_a_configuration_and_for_a_good_one(stage: Stage, other: Component) -> None:
     folder: Path = stage.slurm.layout.folder / "run"
     (folder / FILE).unlink(missing_ok=True)
     await asyncio.to_thread(other.start)
@@ -52,7 +52,7 @@ async def test_it_waits_for_a_configuration_and_for_a_good_one(stage: Stage, oth
     await asyncio.to_thread(other.stop)
 
 
-async def test_told_to_stop_while_it_waits_it_ends(stage: Stage, other: Beside) -> None:
+async def test_told_to_stop_while_it_waits_it_ends(stage: Stage, other: Component) -> None:
     (stage.slurm.layout.folder / "run" / FILE).unlink(missing_ok=True)
     await asyncio.to_thread(other.start)
     await says(stage, "readyz", lambda text: "no Slurm configuration" in text)

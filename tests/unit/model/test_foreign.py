@@ -8,7 +8,7 @@ from msgspec import Raw
 
 from sunk.model.contract.report import Report
 from sunk.model.contract.requests import Answer, Order
-from sunk.model.foreign import DEEPEST, Unreadable, decode, tree
+from sunk.model.foreign import DEEPEST, UnreadableJson, decode, tree
 from sunk.operator.nodeset.act.revision import revision_of
 from sunk.operator.nodeset.act.template import InvalidTemplate, read
 
@@ -25,22 +25,22 @@ def test_deep_texts_are_refused_as_one_kind_of_error_or_skipped(
     depth: int, kind: type[Order | Answer | Report]
 ) -> None:
     for text in (nested(depth), f'{{"id":{nested(depth)}}}', "[" * depth, '{"a":' * depth, f'{{"x":{nested(depth)}'):
-        with pytest.raises(Unreadable):
+        with pytest.raises(UnreadableJson):
             decode(text, kind if kind is not Report else Order)
-    with suppress(Unreadable):  # a Python that reads so deep skips what we do not know
+    with suppress(UnreadableJson):  # a Python that reads so deep skips what we do not know
         assert decode(f'{{"unknown":{nested(depth)}}}', Report) == Report()
 
 
 @given(st.text(), st.sampled_from([Order, Answer, Report]))
 def test_any_text_is_read_or_refused(text: str, kind: type[Order]) -> None:
-    with suppress(Unreadable):
+    with suppress(UnreadableJson):
         assert isinstance(decode(text, kind), kind)
 
 
 def test_a_tree_may_be_as_deep_as_we_say_on_every_python() -> None:
     assert tree(nested(DEEPEST - 1))
     for depth in (DEEPEST, *DEPTHS):
-        with pytest.raises(Unreadable, match="nested too deep"):
+        with pytest.raises(UnreadableJson, match="nested too deep"):
             tree(nested(depth))
 
 

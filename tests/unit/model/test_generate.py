@@ -5,7 +5,7 @@ import yaml
 from click.testing import CliRunner
 from msgspec import json
 from msgspec.structs import replace
-from tests.unit.model.samples import GANG, GangSpec
+from tests.unit.model.schema.samples import GANG, GangSpec
 
 from sunk.model.generate import COMMENT, CRDS, bring, crd_yaml, main, stale, wanted, write
 from sunk.model.kinds import Values

@@ -12,7 +12,7 @@ from sunk.kube.control.events import Recorder
 from sunk.kube.core import ConfigMap
 from sunk.kube.resource import Key, Metadata
 from sunk.model import names
-from sunk.model.contract import kept
+from sunk.model.contract import keptdrains
 from sunk.operator.keptdrains import LABELS, SHARDS, KeptDrains, room
 from sunk.service.part import Setting
 
@@ -38,7 +38,7 @@ def write(drains: KeptDrains, *, cluster: str = "slurm", **data: str) -> None:
 
 
 def said(reason: str, uid: str) -> str:
-    return kept.write_record(kept.Record(reason, uid=uid))
+    return keptdrains.write_record(keptdrains.KeptDrain(reason, uid=uid))
 
 
 async def test_a_node_that_is_another_object_gets_its_drain_back(drains: KeptDrains) -> None:
@@ -97,6 +97,6 @@ async def test_a_node_concerns_while_a_drain_is_kept_on_it_or_beside_it(drains: 
 def test_the_first_with_room_takes_the_next_one_and_there_is_an_end() -> None:
     name = "slurm-kept-drains-{}".format
     assert room(CLUSTER, {}) == name(0)
-    assert room(CLUSTER, {name(0): kept.MOST - 1}) == name(0)
-    assert room(CLUSTER, {name(0): kept.MOST, name(1): 3}) == name(1)
-    assert room(CLUSTER, {name(number): kept.MOST for number in range(SHARDS)}) == ""
+    assert room(CLUSTER, {name(0): keptdrains.MOST - 1}) == name(0)
+    assert room(CLUSTER, {name(0): keptdrains.MOST, name(1): 3}) == name(1)
+    assert room(CLUSTER, {name(number): keptdrains.MOST for number in range(SHARDS)}) == ""

@@ -5,7 +5,7 @@ import math
 import pytest
 from hypothesis import given, strategies as st
 
-from sunk.model import mark
+from sunk.model.contract import confighash
 from sunk.syncer.config.controller import DISTANCE, LAST_PAUSE, LONGEST, NONE, QUIET, UNANSWERED, Need, pause
 
 moments = st.floats(min_value=0, max_value=1e6)
@@ -71,6 +71,6 @@ def test_fifty_changes_of_features_cost_few_reconfigures(distance: float, most: 
 
 def test_the_mark_is_read_from_the_last_line_that_counts() -> None:
     text = "SlurmctldParameters=a\nNodeName=x\nSlurmctldParameters=enable_configless,sunk_config=77,b\n"
-    assert mark.read(text) == "77"
-    assert mark.read("SlurmctldParameters=sunk_config=1\nSlurmctldParameters=b\n") == ""
-    assert mark.read("") == ""
+    assert confighash.read(text) == "77"
+    assert confighash.read("SlurmctldParameters=sunk_config=1\nSlurmctldParameters=b\n") == ""
+    assert confighash.read("") == ""

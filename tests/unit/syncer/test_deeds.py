@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from tests.unit.syncer import both
 from tests.unit.syncer.both import BEGAN, going, later, member, pod
 
-from sunk.model.contract.drains import NOT_RESPONDING, Deed, Drain, Forget, Undrain, is_ours, text
+from sunk.model.contract.drains import NOT_RESPONDING, Drain, DrainAction, Forget, Undrain, is_ours, text
 from sunk.model.names import HPC_VERIFICATION
 from sunk.slurm.orders.nodes import can_undrain
 from sunk.slurm.records import Node
@@ -83,7 +83,7 @@ PAIRS = st.builds(
 )
 
 
-def after(pair: Pair, what: Deed | None) -> Pair:
+def after(pair: Pair, what: DrainAction | None) -> Pair:
     """What Slurm makes of an order, later than anything that has happened so far."""
     row, moment = pair.row, START + 1000
     out = (NodeFlag.DRAIN | NodeFlag.FAIL).value
@@ -95,7 +95,7 @@ def after(pair: Pair, what: Deed | None) -> Pair:
     return replace(pair, row=replace(row, state_bits=row.state_bits & ~out)) if isinstance(what, Undrain) else pair
 
 
-def done(pair: Pair) -> Deed | None:
+def done(pair: Pair) -> DrainAction | None:
     return deed(pair, skew=5.0)
 
 

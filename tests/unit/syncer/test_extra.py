@@ -4,7 +4,7 @@ import pytest
 from tests.unit.syncer.both import drained, pair, pod, row
 
 from sunk.model import names
-from sunk.model.contract import drains, kept as kept_texts
+from sunk.model.contract import drains, keptdrains as kept_texts
 from sunk.model.contract.drains import Drain
 from sunk.slurm.records import Node
 from sunk.slurm.states import NodeBase

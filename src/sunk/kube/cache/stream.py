@@ -28,11 +28,12 @@ from msgspec import DecodeError, Raw, Struct, json
 from sunk.kube.api.transport import BodyReader
 from sunk.kube.errors import ApiError, Status, Unreadable, from_status
 from sunk.kube.resource import R, Record
+from sunk.model import names
 
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 _MANAGED: Final = b',"managedFields":[{"manager":'
 """As the API server writes it; a list of somebody's own under that name hardly begins so."""
-TOO_DEEP: Final = b'"sunk.coreweave.com/too-deep"'
+TOO_DEEP: Final = f'"{names.GROUP}/too-deep"'.encode()
 """Stands where something was cut out. What it stands in must not be taken for the object."""
 _DEEPEST: Final = 200
 _PIECE: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]|[\]}]', re.DOTALL)

@@ -16,22 +16,22 @@ from sunk.kube.auth import access
 from sunk.kube.cache.collection import Collection
 from sunk.kube.control.controller import Controller, Source, itself
 from sunk.kube.control.tasks import running
-from sunk.kube.core import CLAIMS, ENDPOINT_SLICES, NODES, SERVICES, VOLUMES, Node, condition
+from sunk.kube.core import CLAIMS, ENDPOINT_SLICES, NODES, SERVICES, VOLUMES, NodeSpec, condition
 from sunk.kube.errors import ApiError, Unreachable
 from sunk.kube.process import logs
 from sunk.kube.process.loop import run
 from sunk.kube.resource import Key
 from sunk.local.addons import balancers, volumes
-from sunk.local.kubernetes.cluster import Cluster, find, settled
-from sunk.local.kubernetes.control import dns_objects
-from sunk.local.kubernetes.spec import Node as Wanted
+from sunk.local.kubernetes.cluster import LocalCluster, find, settled
+from sunk.local.kubernetes.controlplane import dns_objects
+from sunk.local.kubernetes.spec import NodeSpec as Wanted
 from sunk.model.refusal import Refusal
 
 MANAGER: Final = "sunk-local"
 PATIENCE: Final = 0.2
 
 
-async def serve(cluster: Cluster) -> None:
+async def serve(cluster: LocalCluster) -> None:
     """Do all of it until the end of the process."""
     async with Client(access.from_kubeconfig(cluster.kubeconfig), retry=Retry()) as kube:
         await provide(kube, cluster)
@@ -49,7 +49,7 @@ async def serve(cluster: Cluster) -> None:
             await asyncio.Event().wait()
 
 
-async def provide(kube: Client, cluster: Cluster) -> None:
+async def provide(kube: Client, cluster: LocalCluster) -> None:
     """Apply the objects that every cluster has. For a moment after its start the API server takes none of them."""
     for body in (*dns_objects(cluster.network), *volumes.classes()):
         while True:
@@ -72,7 +72,7 @@ async def apply(kube: Client, body: dict[str, Any]) -> None:
     await kube.request("PATCH", path, body=body, query=query, media=Apply.media)
 
 
-def describer(nodes: Collection[Node], cluster: Cluster) -> Controller[Key]:
+def describer(nodes: Collection[NodeSpec], cluster: LocalCluster) -> Controller[Key]:
     """Give each Node its labels and resources, again whenever it comes back without them; tell when all are ready."""
     wanted = {Key("", node.name): node for node in cluster.spec.nodes}
 
@@ -87,12 +87,12 @@ def describer(nodes: Collection[Node], cluster: Cluster) -> Controller[Key]:
     return Controller("nodes", reconcile, sources=[Source(nodes.store, itself)])
 
 
-def ready(node: Node) -> bool:
+def ready(node: NodeSpec) -> bool:
     state = condition(node.status.conditions, "Ready")
     return state is not None and state.status == "True"
 
 
-def missing(node: Node, wanted: Wanted) -> dict[str, dict[str, Any]]:
+def missing(node: NodeSpec, wanted: Wanted) -> dict[str, dict[str, Any]]:
     """What a Node lacks of what nodes.yaml says, as patches by subresource ("" is the object itself)."""
     labels = {key: value for key, value in wanted.labels.items() if node.metadata.labels.get(key) != value}
     resources = {key: str(count) for key, count in wanted.resources.items()}

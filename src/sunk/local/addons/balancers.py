@@ -18,7 +18,7 @@ from sunk.kube.cache.collection import Collection
 from sunk.kube.control.controller import Controller, Source
 from sunk.kube.core import EndpointSlice, Service
 from sunk.kube.resource import Key
-from sunk.local.kubernetes.network import Network
+from sunk.local.kubernetes.network import LocalNetwork
 from sunk.local.shell import run
 
 SERVICE: Final = "kubernetes.io/service-name"
@@ -90,7 +90,7 @@ def present(listing: Sequence[Mapping[str, Any]], *, pool: str) -> Routes:
 
 
 def router(
-    services: Collection[Service], slices: Collection[EndpointSlice], *, network: Network, nodes: Sequence[str]
+    services: Collection[Service], slices: Collection[EndpointSlice], *, network: LocalNetwork, nodes: Sequence[str]
 ) -> Controller[str]:
     """Keep the routes of the namespace that this process is in, which is the way into the cluster."""
     addresses = {name: network.node(index) for index, name in enumerate(nodes, start=1)}

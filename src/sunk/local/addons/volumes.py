@@ -44,30 +44,32 @@ def classes() -> Iterator[dict[str, Any]]:
         }
 
 
-class Make(msgspec.Struct, frozen=True):
+class MakeVolume(msgspec.Struct, frozen=True):
     """A claim waits for its volume."""
 
     name: str
     claim: PersistentVolumeClaim
 
 
-class Remove(msgspec.Struct, frozen=True):
+class RemoveVolume(msgspec.Struct, frozen=True):
     """A volume's claim is gone, and its data goes with it."""
 
     name: str
 
 
-def plan(claims: Iterable[PersistentVolumeClaim], volumes: Iterable[PersistentVolume]) -> Iterator[Make | Remove]:
+def plan(
+    claims: Iterable[PersistentVolumeClaim], volumes: Iterable[PersistentVolume]
+) -> Iterator[MakeVolume | RemoveVolume]:
     """Say what is missing and what is over. A volume is named after its claim's uid, so it is made only once."""
     ours = {each.metadata.name: each for each in volumes if each.metadata.annotations.get(MADE_BY) == PROVISIONER}
     for claim in claims:
         name = f"claim-{claim.metadata.uid}"
         waits = claim.status.phase == "Pending" and not claim.metadata.deletion_timestamp
         if waits and _ready_for_us(claim) and name not in ours:
-            yield Make(name=name, claim=claim)
+            yield MakeVolume(name=name, claim=claim)
     for name, volume in ours.items():
         if volume.status.phase == "Released" and volume.spec.persistent_volume_reclaim_policy == "Delete":
-            yield Remove(name=name)
+            yield RemoveVolume(name=name)
 
 
 def _ready_for_us(claim: PersistentVolumeClaim) -> bool:
@@ -76,7 +78,7 @@ def _ready_for_us(claim: PersistentVolumeClaim) -> bool:
     return notes.get(ASKED_OF) == PROVISIONER and claim.spec.volume_mode == "Filesystem" and placed
 
 
-def volume(make: Make, *, folder: Path) -> dict[str, Any]:
+def volume(make: MakeVolume, *, folder: Path) -> dict[str, Any]:
     claim, spec = make.claim.metadata, make.claim.spec
     node = claim.annotations.get(CHOSEN_NODE) if spec.storage_class_name == ON_NODE else None
     # A volume of this kind has to say where it is, so it says everywhere.
@@ -111,9 +113,9 @@ def controller(
     return Controller("volumes", reconcile, sources=sources)
 
 
-async def _carry_out(action: Make | Remove, *, volumes: Collection[PersistentVolume], folder: Path) -> None:
+async def _carry_out(action: MakeVolume | RemoveVolume, *, volumes: Collection[PersistentVolume], folder: Path) -> None:
     path, key = folder / action.name, Key("", action.name)
-    if isinstance(action, Make):
+    if isinstance(action, MakeVolume):
         path.mkdir(parents=True, exist_ok=True)
         path.chmod(PERMISSIONS)
         await volumes.create(key, volume(action, folder=folder))

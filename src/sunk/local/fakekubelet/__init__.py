@@ -21,7 +21,7 @@ Nodes are alike unless `Settings.traits` gives one of them an address, labels, t
 addresses differ in their last two octets. A test may also create a Node itself: with the fleet's label it is ours, and
 gets a status, with a free address, if it came without.
 
-Behaviour is set for the fleet (`Settings.habits`), overridden by annotations of a Node for itself and its Pods, and
+Behaviour is set for the fleet (`Settings.behaviour`), overridden by annotations of a Node for itself and its Pods, and
 these by annotations of a Pod. Durations are written `500ms`, `2s`, `1.5m`, `1h`.
 
 | annotation | on | means |
@@ -42,17 +42,17 @@ understood makes the Pods concerned fail with `BadAnnotation`, and a log line sa
 a Pod too many is not refused unless an annotation says so. Probes, readiness gates and volumes do not exist.
 """
 
+from sunk.local.fakekubelet.behaviour import Behaviour, annotations, steer
 from sunk.local.fakekubelet.kubelet import FakeKubelet
 from sunk.local.fakekubelet.serve import fake_kubelet, run, spawned
-from sunk.local.fakekubelet.settings import FLEET, Settings, Trait
-from sunk.local.fakekubelet.steering import Habits, annotations, steer
+from sunk.local.fakekubelet.settings import FLEET, NodeTraits, Settings
 
 __all__ = [
     "FLEET",
+    "Behaviour",
     "FakeKubelet",
-    "Habits",
+    "NodeTraits",
     "Settings",
-    "Trait",
     "annotations",
     "fake_kubelet",
     "run",

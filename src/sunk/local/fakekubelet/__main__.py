@@ -6,7 +6,7 @@ import sys
 
 from msgspec import json
 
-from sunk.local.fakekubelet.serve import READY, Order, run
+from sunk.local.fakekubelet.serve import READY, ChildArguments, run
 from sunk.model.refusal import Refusal
 
 
@@ -17,7 +17,7 @@ def _say_ready() -> None:
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.WARNING, format="fake kubelet: %(message)s")
-    order = json.decode(sys.argv[1], type=Order)
+    order = json.decode(sys.argv[1], type=ChildArguments)
     try:
         asyncio.run(run(order.settings, kubeconfig=order.kubeconfig, ready=_say_ready))
     except Refusal as refusal:

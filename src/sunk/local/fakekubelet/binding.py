@@ -18,13 +18,13 @@ class Requirement(Struct, frozen=True, gc=False):
     values: tuple[str, ...] = ()
 
 
-class Term(Struct, frozen=True, gc=False, rename="camel"):
+class AffinityTerm(Struct, frozen=True, gc=False, rename="camel"):
     match_expressions: tuple[Requirement, ...] = ()
     match_fields: tuple[Requirement, ...] = ()
 
 
 class Selector(Struct, frozen=True, gc=False, rename="camel"):
-    node_selector_terms: tuple[Term, ...] = ()
+    node_selector_terms: tuple[AffinityTerm, ...] = ()
 
 
 class NodeAffinity(Struct, frozen=True, gc=False):
@@ -35,7 +35,7 @@ class Affinity(Struct, frozen=True, gc=False, rename="camel"):
     node_affinity: NodeAffinity = NodeAffinity()
 
 
-class WaitingSpec(Struct, frozen=True, gc=False, rename="camel"):
+class UnboundPodSpec(Struct, frozen=True, gc=False, rename="camel"):
     affinity: Affinity = Affinity()
     node_selector: dict[str, str] = field(default_factory=dict)
     scheduler_name: str = USUAL_SCHEDULER
@@ -43,26 +43,26 @@ class WaitingSpec(Struct, frozen=True, gc=False, rename="camel"):
     tolerations: tuple[Toleration, ...] = ()
 
 
-class Waiting(Record, frozen=True, gc=False):
+class UnboundPod(Record, frozen=True, gc=False):
     """A Pod that is bound to no Node yet: what a scheduler reads of it."""
 
-    spec: WaitingSpec = WaitingSpec()
+    spec: UnboundPodSpec = UnboundPodSpec()
 
 
-WAITING: Final = Resource(Waiting, version="v1", plural="pods")
+UNBOUND_PODS: Final = Resource(UnboundPod, version="v1", plural="pods")
 
 
-def pinned(pod: Waiting) -> str:
+def pinned(pod: UnboundPod) -> str:
     """Name the one Node that a Pod can go to by its affinity alone; empty if it leaves a choice, or asks for more."""
     terms = pod.spec.affinity.node_affinity.required.node_selector_terms
     if len(terms) != 1 or terms[0].match_expressions or len(terms[0].match_fields) != 1:
         return ""
-    one = terms[0].match_fields[0]
-    named = one.key == "metadata.name" and one.operator == "In" and len(one.values) == 1
-    return one.values[0] if named else ""
+    requirement = terms[0].match_fields[0]
+    named = requirement.key == "metadata.name" and requirement.operator == "In" and len(requirement.values) == 1
+    return requirement.values[0] if named else ""
 
 
-def fits(pod: Waiting, node: Node) -> bool:
+def fits(pod: UnboundPod, node: Node) -> bool:
     """Tell whether a scheduler would let the Pod onto that Node, resources aside."""
     spec = pod.spec
     if spec.scheduler_name != USUAL_SCHEDULER or spec.scheduling_gates or pod.metadata.deletion_timestamp:

@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from sunk.kube.core import Node, condition
 from sunk.kube.resource import Metadata
+from sunk.local.fakekubelet.behaviour import Behaviour
 from sunk.local.fakekubelet.settings import FLEET, Settings
-from sunk.local.fakekubelet.steering import Habits
 
 LEASE_NAMESPACE: Final = "kube-node-lease"
 _PRESSURES: Final = ("MemoryPressure", "DiskPressure", "PIDPressure")
@@ -31,17 +31,19 @@ def body(settings: Settings, number: int, *, wall: datetime) -> dict[str, Any]:
     }
 
 
-def plan(node: Node, *, settings: Settings, habits: Habits, address: str, wall: datetime) -> dict[str, Any] | None:
+def plan(
+    node: Node, *, settings: Settings, behaviour: Behaviour, address: str, wall: datetime
+) -> dict[str, Any] | None:
     """Return what has to be written into a Node's status: nothing, if it says what its kubelet would say."""
-    if habits.silent:
+    if behaviour.silent:
         return None
     found = condition(node.status.conditions, "Ready")
     if not node.status.capacity or found is None:
-        return _status(settings, name=node.metadata.name, address=address, wall=wall, ready=habits.ready)
-    if (found.status == "True") == habits.ready and found.status != "Unknown":
+        return _status(settings, name=node.metadata.name, address=address, wall=wall, ready=behaviour.ready)
+    if (found.status == "True") == behaviour.ready and found.status != "Unknown":
         return None
     # The node controller turns all of them to Unknown when a lease runs out, so all are said again.
-    return {"conditions": _conditions(ready=habits.ready, wall=wall)}
+    return {"conditions": _conditions(ready=behaviour.ready, wall=wall)}
 
 
 def lease(node: Metadata, *, settings: Settings, version: str, wall: datetime) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from sunk.kube.core import Pod, Taint, Toleration
 from sunk.local.fakekubelet import reports
-from sunk.local.fakekubelet.steering import Habits
+from sunk.local.fakekubelet.behaviour import Behaviour
 
 ENDED: Final = ("Succeeded", "Failed")
 KILLED: Final = 137
@@ -24,13 +24,13 @@ class Host(Struct, frozen=True):
     taints: tuple[Taint, ...] = ()
 
 
-class Tale(Struct, frozen=True):
+class PodTimes(Struct, frozen=True):
     """What this kubelet remembers of a Pod: times on the loop's clock, and the address it would give."""
 
     address: str
     admitted: float | None = None
     started: float = 0.0
-    doomed: float = 0.0
+    deleted: float = 0.0
 
 
 class Now(Struct, frozen=True):
@@ -48,62 +48,64 @@ class Wait(Struct, frozen=True):
     until: float
 
 
-class Report(Struct, frozen=True):
+class ReportStatus(Struct, frozen=True):
     """Write this into the status, as a strategic merge: conditions of others stay."""
 
     status: dict[str, Any]
 
 
-class Remove(Struct, frozen=True):
+class RemovePod(Struct, frozen=True):
     """Nothing of it runs any more: let the object go."""
 
 
-Step = Admit | Wait | Report | Remove | None
+Step = Admit | Wait | ReportStatus | RemovePod | None
 
 
-def plan(pod: Pod, *, host: Host, habits: Habits, tale: Tale, now: Now) -> Step:
+def plan(pod: Pod, *, host: Host, behaviour: Behaviour, times: PodTimes, now: Now) -> Step:
     """Decide on one step. After it was carried out, ask again with what was read then."""
-    if habits.silent:
+    if behaviour.silent:
         return None
     if pod.metadata.deletion_timestamp is not None:
-        return _stop(pod, habits=habits, tale=tale, now=now)
+        return _stop(pod, behaviour=behaviour, times=times, now=now)
     if pod.status.phase in ENDED:
         return None
     if pod.status.phase == "Running":
-        return _run(pod, habits=habits, tale=tale, now=now)
-    return _start(pod, host=host, habits=habits, tale=tale, now=now)
+        return _run(pod, behaviour=behaviour, times=times, now=now)
+    return _start(pod, host=host, behaviour=behaviour, times=times, now=now)
 
 
-def _start(pod: Pod, *, host: Host, habits: Habits, tale: Tale, now: Now) -> Step:
-    if tale.admitted is None:
-        refused = _refusal(pod, host=host, habits=habits)
-        return Report(refused) if refused else Admit()
-    due = tale.admitted + habits.start_after
+def _start(pod: Pod, *, host: Host, behaviour: Behaviour, times: PodTimes, now: Now) -> Step:
+    if times.admitted is None:
+        refused = _refusal(pod, host=host, behaviour=behaviour)
+        return ReportStatus(refused) if refused else Admit()
+    due = times.admitted + behaviour.start_after
     if now.clock < due:
         return Wait(due)
-    return Report(reports.started(pod, host=host.address, address=tale.address, ready=habits.ready, wall=now.wall))
+    return ReportStatus(
+        reports.started(pod, host=host.address, address=times.address, ready=behaviour.ready, wall=now.wall)
+    )
 
 
-def _run(pod: Pod, *, habits: Habits, tale: Tale, now: Now) -> Step:
-    due = None if habits.exit_after is None else tale.started + habits.exit_after
+def _run(pod: Pod, *, behaviour: Behaviour, times: PodTimes, now: Now) -> Step:
+    due = None if behaviour.exit_after is None else times.started + behaviour.exit_after
     if due is not None and now.clock >= due:
-        return Report(reports.exited(pod, code=habits.exit_code, wall=now.wall))
-    if reports.is_ready(pod) != habits.ready:
+        return ReportStatus(reports.exited(pod, code=behaviour.exit_code, wall=now.wall))
+    if reports.is_ready(pod) != behaviour.ready:
         # Also the way back for a Pod whose Node was out of touch: the node controller marks its Pods not ready.
-        return Report(reports.readiness(pod, ready=habits.ready, wall=now.wall))
+        return ReportStatus(reports.readiness(pod, ready=behaviour.ready, wall=now.wall))
     return None if due is None else Wait(due)
 
 
-def _stop(pod: Pod, *, habits: Habits, tale: Tale, now: Now) -> Step:
+def _stop(pod: Pod, *, behaviour: Behaviour, times: PodTimes, now: Now) -> Step:
     grace = pod.metadata.deletion_grace_period_seconds or 0
     if pod.status.phase in ENDED:
-        return Remove() if grace else None  # without grace only finalizers hold it, and they are not ours
+        return RemovePod() if grace else None  # without grace only finalizers hold it, and they are not ours
     if pod.status.phase != "Running":
-        return Report(reports.ended(pod, code=KILLED, wall=now.wall))
-    due = tale.doomed + min(grace, habits.stop_after)
+        return ReportStatus(reports.ended(pod, code=KILLED, wall=now.wall))
+    due = times.deleted + min(grace, behaviour.stop_after)
     if now.clock < due:
         return Wait(due)
-    return Report(reports.ended(pod, code=KILLED if habits.stop_after > grace else 0, wall=now.wall))
+    return ReportStatus(reports.ended(pod, code=KILLED if behaviour.stop_after > grace else 0, wall=now.wall))
 
 
 def tolerates(tolerations: tuple[Toleration, ...], taint: Taint) -> bool:
@@ -115,9 +117,9 @@ def tolerates(tolerations: tuple[Toleration, ...], taint: Taint) -> bool:
     )
 
 
-def _refusal(pod: Pod, *, host: Host, habits: Habits) -> dict[str, Any] | None:
-    if habits.refuse:
-        return reports.refused(habits.refuse, f"the fake kubelet was told to refuse it with {habits.refuse}")
+def _refusal(pod: Pod, *, host: Host, behaviour: Behaviour) -> dict[str, Any] | None:
+    if behaviour.refuse:
+        return reports.refused(behaviour.refuse, f"the fake kubelet was told to refuse it with {behaviour.refuse}")
     for taint in host.taints:
         if taint.effect == "NoExecute" and not tolerates(pod.spec.tolerations, taint):
             return reports.refused(

@@ -20,7 +20,7 @@ from sunk.model.refusal import Refusal
 READY: Final = b"ready\n"
 
 
-class Order(Struct, frozen=True, forbid_unknown_fields=True):
+class ChildArguments(Struct, frozen=True, forbid_unknown_fields=True):
     """What a child process is told: a fleet, and where its API server is."""
 
     settings: Settings
@@ -54,7 +54,7 @@ async def run(
 @asynccontextmanager
 async def spawned(settings: Settings, *, kubeconfig: Path | str) -> AsyncIterator[asyncio.subprocess.Process]:
     """Play kubelet in a child process, so that it takes nothing from the loop under test."""
-    order = json.encode(Order(settings, str(kubeconfig))).decode()
+    order = json.encode(ChildArguments(settings, str(kubeconfig))).decode()
     child = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "sunk.local.fakekubelet", order, stdout=asyncio.subprocess.PIPE
     )

@@ -5,8 +5,8 @@ from typing import Final
 from msgspec import Struct, field
 
 from sunk.kube.core import Taint
-from sunk.local.fakekubelet.steering import Habits, key, seconds
-from sunk.local.kubernetes.control import API_ONLY_GRACE
+from sunk.local.fakekubelet.behaviour import Behaviour, key, seconds
+from sunk.local.kubernetes.controlplane import API_ONLY_GRACE
 from sunk.model.refusal import Refusal
 
 FLEET: Final = key("fleet")
@@ -17,7 +17,7 @@ HIGHS: Final = 256
 SIZE: Final = {"cpu": "128", "memory": "1Ti", "ephemeral-storage": "1Ti", "pods": "250"}
 
 
-class Trait(Struct, frozen=True, forbid_unknown_fields=True):
+class NodeTraits(Struct, frozen=True, forbid_unknown_fields=True):
     """What one Node has that the others of its fleet have not. An empty address is that of its number."""
 
     address: str = ""
@@ -26,7 +26,7 @@ class Trait(Struct, frozen=True, forbid_unknown_fields=True):
     resources: dict[str, str] = field(default_factory=dict)
 
 
-PLAIN: Final = Trait()
+PLAIN: Final = NodeTraits()
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -46,9 +46,9 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     labels: dict[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
     resources: dict[str, str] = field(default_factory=dict)
-    traits: dict[str, Trait] = field(default_factory=dict)
+    traits: dict[str, NodeTraits] = field(default_factory=dict)
     binds: bool = True
-    habits: Habits = Habits()
+    behaviour: Behaviour = Behaviour()
     grace: float = seconds(API_ONLY_GRACE)
     workers: int = 16
     keep: bool = False
@@ -64,7 +64,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
         """Seconds between two renewals of a lease. Each costs a write, so as few as leave time for a second try."""
         return self.grace * 0.7
 
-    def trait(self, name: str) -> Trait:
+    def trait(self, name: str) -> NodeTraits:
         return self.traits.get(name, PLAIN)
 
     def capacity(self, name: str) -> dict[str, str]:

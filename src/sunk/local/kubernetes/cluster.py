@@ -22,12 +22,12 @@ from sunk.local import paths
 from sunk.local.build import cache
 from sunk.local.build.parts import Parts
 from sunk.local.kubernetes import cgroups, limits, network as networks, node as nodes, pki, seed
-from sunk.local.kubernetes.control import ControlPlane
-from sunk.local.kubernetes.network import API_PORT, Network
+from sunk.local.kubernetes.assets import Assets
+from sunk.local.kubernetes.controlplane import ControlPlane
+from sunk.local.kubernetes.network import API_PORT, LocalNetwork
 from sunk.local.kubernetes.node import Machine
 from sunk.local.kubernetes.process import Daemon, Home, dead, running, start, wait
-from sunk.local.kubernetes.spec import Spec
-from sunk.local.kubernetes.stock import Stock
+from sunk.local.kubernetes.spec import ClusterSpec
 from sunk.local.naming import checked_name, is_name
 from sunk.local.progress import note, step
 from sunk.model.refusal import Refusal
@@ -36,11 +36,11 @@ API_PATIENCE = 60.0
 NODE_PATIENCE = 120.0
 
 
-class Cluster(msgspec.Struct, frozen=True):
+class LocalCluster(msgspec.Struct, frozen=True):
     """A cluster as it was asked for, and where it lies. Kept as cluster.json in its folder."""
 
-    spec: Spec
-    network: Network
+    spec: ClusterSpec
+    network: LocalNetwork
     images: tuple[str, ...] = ()
     complete: bool = False
 
@@ -87,10 +87,10 @@ def folder_of(name: str) -> Path:
     return folder
 
 
-def find(name: str) -> Cluster | None:
+def find(name: str) -> LocalCluster | None:
     """What is written down of the cluster called `name`."""
     try:
-        return msgspec.json.decode((folder_of(name) / "cluster.json").read_bytes(), type=Cluster)
+        return msgspec.json.decode((folder_of(name) / "cluster.json").read_bytes(), type=LocalCluster)
     except FileNotFoundError:
         return None
     except msgspec.DecodeError:
@@ -103,11 +103,11 @@ def names() -> list[str]:
     return sorted(each.name for each in found if is_name(each.name) and each.is_dir() and not each.is_symlink())
 
 
-def healthy(cluster: Cluster) -> bool:
+def healthy(cluster: LocalCluster) -> bool:
     return cluster.complete and not dead(cluster.home) and bool(running(cluster.home))
 
 
-def running_one(name: str) -> Cluster:
+def running_one(name: str) -> LocalCluster:
     """The cluster of that name, or a sentence that says what there is instead."""
     require(name)
     found = find(name)
@@ -116,7 +116,7 @@ def running_one(name: str) -> Cluster:
     return found
 
 
-def answering_one(name: str) -> Cluster:
+def answering_one(name: str) -> LocalCluster:
     """As `running_one`, for those who need nothing but the API: a cluster with a part gone will do, with a word of it."""
     require(name)
     found = find(name)
@@ -141,7 +141,7 @@ def require_free(name: str) -> None:
         )
 
 
-def up(spec: Spec, *, stock: Stock, subnet: str | None = None) -> Cluster:
+def up(spec: ClusterSpec, *, assets: Assets, subnet: str | None = None) -> LocalCluster:
     """Start a cluster. Whatever stops it half-way, also a key press, takes back what was made so far."""
     require_root()
     require_free(spec.name)
@@ -150,13 +150,13 @@ def up(spec: Spec, *, stock: Stock, subnet: str | None = None) -> Cluster:
             remove(spec.name)
     limits.require_instances(len(spec.nodes))
     with cache.locked("networks"):  # a block is free until somebody is connected to it
-        plan = Network(cluster=spec.name, block=networks.choose_block(subnet))
-        cluster = Cluster(spec=spec, network=plan, images=stock.images)
+        plan = LocalNetwork(cluster=spec.name, block=networks.choose_block(subnet))
+        cluster = LocalCluster(spec=spec, network=plan, images=assets.images)
         with _whole_or_nothing(spec.name):
             _write(cluster)
             networks.connect(plan)
     with _whole_or_nothing(spec.name):
-        _start(cluster, stock=stock)
+        _start(cluster, assets=assets)
     cluster = msgspec.structs.replace(cluster, complete=True)
     _write(cluster)
     return cluster
@@ -182,7 +182,7 @@ def exists(name: str) -> bool:
     return folder_of(name).exists() or cgroups.exists(name) or bool(networks.namespaces(name))
 
 
-def load(cluster: Cluster, archive: Path) -> None:
+def load(cluster: LocalCluster, archive: Path) -> None:
     """Put an image on every node of a running cluster."""
     with ThreadPoolExecutor() as pool:
         sockets = [machine.containerd_socket for machine in cluster.machines]
@@ -217,7 +217,7 @@ def require_root() -> None:
         raise Refusal("a local cluster needs root (namespaces, containers). Run this as root, for example with sudo.")
 
 
-def _write(cluster: Cluster) -> None:
+def _write(cluster: LocalCluster) -> None:
     cluster.folder.mkdir(parents=True, exist_ok=True)
     # Everything is in it: keys, tokens, sockets of root's containerd, the data of volumes.
     cluster.folder.chmod(0o700)
@@ -227,17 +227,17 @@ def _write(cluster: Cluster) -> None:
     whole.replace(cluster.folder / "cluster.json")
 
 
-def _start(cluster: Cluster, *, stock: Stock) -> None:
+def _start(cluster: LocalCluster, *, assets: Assets) -> None:
     with step("Start etcd, API server and controller-manager"):
-        _start_api(cluster, parts=stock.parts)
+        _start_api(cluster, parts=assets.parts)
     if cluster.machines:
         with step("Lay out the nodes and their images"):
             _lay_out(cluster)
         with step(f"Start scheduler, DNS and {len(cluster.machines)} nodes"):
-            _start_nodes(cluster, parts=stock.parts)
+            _start_nodes(cluster, parts=assets.parts)
 
 
-def _start_api(cluster: Cluster, *, parts: Parts) -> None:
+def _start_api(cluster: LocalCluster, *, parts: Parts) -> None:
     cgroups.create(cluster.name, nodes=cluster.spec.node_names)
     known = pki.identities(cluster.spec.node_names)
     pki.make(cluster.folder / "pki", network=cluster.network, known=known)
@@ -247,7 +247,7 @@ def _start_api(cluster: Cluster, *, parts: Parts) -> None:
     wait(lambda: _answers(cluster), what="the API server", home=cluster.home, timeout=API_PATIENCE)
 
 
-def _answers(cluster: Cluster) -> bool:
+def _answers(cluster: LocalCluster) -> bool:
     """Whether the API server takes requests. Bare of our client: that one treats a refused connection as a fault."""
     trust = ssl.create_default_context(cafile=str(cluster.folder / "pki" / "authority.crt"))
     try:
@@ -257,7 +257,7 @@ def _answers(cluster: Cluster) -> bool:
         return False
 
 
-def _lay_out(cluster: Cluster) -> None:
+def _lay_out(cluster: LocalCluster) -> None:
     networks.add_bridge(cluster.network, nodes=len(cluster.machines))
     source = seed.template([Path(image) for image in cluster.images])
     for machine in cluster.machines:
@@ -268,7 +268,7 @@ def _lay_out(cluster: Cluster) -> None:
         nodes.prepare(machine)
 
 
-def _start_nodes(cluster: Cluster, *, parts: Parts) -> None:
+def _start_nodes(cluster: LocalCluster, *, parts: Parts) -> None:
     home = cluster.home
     plane = ControlPlane(parts=parts, folder=cluster.folder, network=cluster.network)
     for daemon in (plane.scheduler(), plane.dns()):
@@ -288,11 +288,11 @@ def _start_nodes(cluster: Cluster, *, parts: Parts) -> None:
     wait(settled(cluster).exists, what="a Ready state of every node", home=home, timeout=NODE_PATIENCE)
 
 
-def _agent(cluster: Cluster) -> Daemon:
+def _agent(cluster: LocalCluster) -> Daemon:
     command = (sys.executable, "-m", "sunk.local.addons.agent", "--name", cluster.name)
     return Daemon(name="agent", command=command, network=cluster.network.namespace)
 
 
-def settled(cluster: Cluster) -> Path:
+def settled(cluster: LocalCluster) -> Path:
     """The file by which the agent says that all nodes are what they should be, and ready."""
     return cluster.folder / "settled"

@@ -30,7 +30,7 @@ API_PORT = 6443
 BRIDGE = "nodes"
 
 
-class Network(msgspec.Struct, frozen=True):
+class LocalNetwork(msgspec.Struct, frozen=True):
     """The address plan of one cluster inside its /16 `block`."""
 
     cluster: str
@@ -133,7 +133,7 @@ def _taken() -> list[IPv4Network]:
     return [ipaddress.IPv4Network(each) for each in destinations if each != "default"]
 
 
-def connect(network: Network) -> None:
+def connect(network: LocalNetwork) -> None:
     """Make the control plane's namespace and the link between it and this machine."""
     inside = network.namespace
     run(["ip", "netns", "add", inside])
@@ -152,7 +152,7 @@ def connect(network: Network) -> None:
     )
 
 
-def add_bridge(network: Network, *, nodes: int) -> None:
+def add_bridge(network: LocalNetwork, *, nodes: int) -> None:
     """Make the bridge that nodes hang on, with routes to the Pods of each."""
     hops = " ".join(f"nexthop via {network.node(index)}" for index in range(1, nodes + 1))
     _ip(
@@ -173,7 +173,7 @@ def add_bridge(network: Network, *, nodes: int) -> None:
     _set(network.namespace, "net/ipv4/fib_multipath_hash_policy", "1")
 
 
-def add_node(network: Network, *, name: str, index: int) -> None:
+def add_node(network: LocalNetwork, *, name: str, index: int) -> None:
     inside, outside = network.namespace_of(name), f"node{index}"
     run(["ip", "netns", "add", inside])
     _ip(

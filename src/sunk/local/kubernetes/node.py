@@ -14,9 +14,9 @@ import yaml
 from sunk.local.build import pause
 from sunk.local.build.parts import Parts
 from sunk.local.kubernetes import cgroups
-from sunk.local.kubernetes.network import Network
+from sunk.local.kubernetes.network import LocalNetwork
 from sunk.local.kubernetes.process import Daemon
-from sunk.local.kubernetes.spec import Node
+from sunk.local.kubernetes.spec import NodeSpec
 
 CONTAINERD_SERVES = "Start streaming server"
 """What containerd says last before it takes calls of a kubelet."""
@@ -61,10 +61,10 @@ class Machine(msgspec.Struct, frozen=True):
     """A node's place: which one it is, and where its files are."""
 
     cluster: str
-    node: Node
+    node: NodeSpec
     index: int
     folder: Path
-    network: Network
+    network: LocalNetwork
     pki: Path
 
     @property

@@ -1,4 +1,4 @@
-"""Keys, certificates and tokens of a local cluster, made anew for each one."""
+"""Keys, certificates and tokens of a local cluster, made for each one."""
 
 import base64
 import secrets
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from sunk.local.kubernetes.network import API_PORT, Network
+from sunk.local.kubernetes.network import API_PORT, LocalNetwork
 from sunk.local.shell import run
 
 # EC keys: made in milliseconds, where RSA takes a second on a small machine.
@@ -59,7 +59,7 @@ def identities(nodes: tuple[str, ...]) -> tuple[Identity, ...]:
     )
 
 
-def make(folder: Path, *, network: Network, known: tuple[Identity, ...]) -> None:
+def make(folder: Path, *, network: LocalNetwork, known: tuple[Identity, ...]) -> None:
     """Fill `folder` with the authority, the API server's certificates, the token file and a kubeconfig for each."""
     folder.mkdir(parents=True, mode=0o700)
     (folder / "openssl.conf").write_text(EXTENSIONS.format(alternatives=_alternatives(network)))
@@ -75,7 +75,7 @@ def make(folder: Path, *, network: Network, known: tuple[Identity, ...]) -> None
         )
 
 
-def _alternatives(network: Network) -> str:
+def _alternatives(network: LocalNetwork) -> str:
     names = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local")
     addresses = ("127.0.0.1", network.api, network.api_service)
     return ",".join([*(f"DNS:{name}" for name in names), *(f"IP:{address}" for address in addresses)])
@@ -88,7 +88,7 @@ def _certificate(folder: Path, name: str, *, subject: str, signed: bool = False)
     run(["openssl", "req", *NEW_KEY, *form, *signer, *files])
 
 
-def kubeconfig(file: Path, *, authority: Path, network: Network, token: str) -> None:
+def kubeconfig(file: Path, *, authority: Path, network: LocalNetwork, token: str) -> None:
     """Write it whole, the authority inside: it can be copied elsewhere. JSON is YAML too."""
     name = network.namespace
     server = {

@@ -35,7 +35,7 @@ disabled_plugins = ["io.containerd.grpc.v1.cri"]
 def template(archives: Sequence[Path]) -> Path | None:
     """Give a containerd root folder that holds these images, unpacked; none for no images.
 
-    Each stands on the one without its last image, so those that change often go last: only they are unpacked anew.
+    Each stands on the one without its last image, so those that change often go last: only they are unpacked again.
     """
     if not archives:
         return None

@@ -22,7 +22,7 @@ class Taint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     value: str = ""
 
 
-class Node(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class NodeSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One node: a name, and what Kubernetes should believe about it."""
 
     name: str
@@ -35,38 +35,38 @@ class Node(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class NodesFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The contents of a nodes.yaml."""
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[NodeSpec, ...]
 
 
-class Spec(msgspec.Struct, frozen=True):
+class ClusterSpec(msgspec.Struct, frozen=True):
     """What `up` was asked for. A cluster without nodes is a bare API."""
 
     name: str
-    nodes: tuple[Node, ...]
+    nodes: tuple[NodeSpec, ...]
 
     @property
     def node_names(self) -> tuple[str, ...]:
         return tuple(node.name for node in self.nodes)
 
 
-def chosen(name: str, *, count: int | None, file: Path | None, api_only: bool) -> Spec:
+def chosen(name: str, *, count: int | None, file: Path | None, api_only: bool) -> ClusterSpec:
     """The spec that options of `up` ask for; at most one of them may speak about nodes."""
     if (count is not None) + (file is not None) + api_only > 1:
         raise Refusal("--nodes, --config and --api-only exclude each other: give one of them.")
     if api_only:
-        return checked(Spec(name=name, nodes=()))
+        return checked(ClusterSpec(name=name, nodes=()))
     if file is not None:
         return from_file(name, file=file)
     return plain(name, count=DEFAULT_NODES if count is None else count)
 
 
-def plain(name: str, *, count: int) -> Spec:
+def plain(name: str, *, count: int) -> ClusterSpec:
     if not 1 <= count <= MOST_NODES:
         raise Refusal(f"--nodes {count}: a local cluster has 1 to {MOST_NODES} nodes. For none, use --api-only.")
-    return checked(Spec(name=name, nodes=tuple(Node(name=f"node-{index}") for index in range(1, count + 1))))
+    return checked(ClusterSpec(name=name, nodes=tuple(NodeSpec(name=f"node-{index}") for index in range(1, count + 1))))
 
 
-def from_file(name: str, *, file: Path) -> Spec:
+def from_file(name: str, *, file: Path) -> ClusterSpec:
     """Read a nodes.yaml. Every fault is said with the path inside the file at which it stands."""
     try:
         content = yaml.safe_load(file.read_text())
@@ -85,10 +85,10 @@ def from_file(name: str, *, file: Path) -> Spec:
         for resource, count in node.resources.items():
             if not str(count).isdigit():
                 raise Refusal(f"{file}: node {node.name}: {resource}: {count} is no count. Give a whole number.")
-    return checked(Spec(name=name, nodes=found.nodes))
+    return checked(ClusterSpec(name=name, nodes=found.nodes))
 
 
-def checked(spec: Spec) -> Spec:
+def checked(spec: ClusterSpec) -> ClusterSpec:
     """Names become host names, control groups and namespaces: only what is good for all of them passes."""
     checked_name(spec.name)
     for name in spec.node_names:

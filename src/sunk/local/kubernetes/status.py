@@ -8,7 +8,7 @@ from sunk.local.kubernetes import cluster as clusters
 from sunk.local.kubernetes.process import dead, running
 
 
-class Status(msgspec.Struct, frozen=True):
+class ClusterStatus(msgspec.Struct, frozen=True):
     """One cluster."""
 
     name: str
@@ -19,13 +19,13 @@ class Status(msgspec.Struct, frozen=True):
     dead: tuple[str, ...] = ()
 
 
-def every() -> Iterator[Status]:
+def every() -> Iterator[ClusterStatus]:
     for name in clusters.names():
         found = clusters.find(name)
         if found is None:
-            yield Status(name=name, state="remains", nodes=0, server="", kubeconfig="")
+            yield ClusterStatus(name=name, state="remains", nodes=0, server="", kubeconfig="")
             continue
-        yield Status(
+        yield ClusterStatus(
             name=name,
             state=_state(found),
             nodes=len(found.machines),
@@ -35,7 +35,7 @@ def every() -> Iterator[Status]:
         )
 
 
-def _state(cluster: clusters.Cluster) -> str:
+def _state(cluster: clusters.LocalCluster) -> str:
     if not running(cluster.home):
         return "stopped"
     if not cluster.complete:
@@ -55,7 +55,7 @@ def as_text() -> str:
     return "\n".join(line for row in rows for line in _lines(row, width=width))
 
 
-def _lines(row: Status, *, width: int) -> Iterator[str]:
+def _lines(row: ClusterStatus, *, width: int) -> Iterator[str]:
     yield f"{row.name:{width}}  {row.state:8}  {row.nodes} nodes  {row.server}"
     if row.dead:
         yield f"{'':{width}}  not running: {', '.join(row.dead)}"

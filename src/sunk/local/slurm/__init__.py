@@ -17,8 +17,8 @@ with slurm.cluster(nodes=1, accounting=True) as it:             # slurmdbd and M
     it.kill("accounting"); it.start("accounting")
 
 with slurm.cluster(nodes=1, munge=True) as it: ...              # where the image has munged (24.11)
-with slurm.many_nodes(5000) as it: ...                          # without as many slurmd; see `crowd`
-Beside(it, "syncer", api=cluster, command=("sunk", "syncer", …))        # our own package, between two worlds; see `beside`
+with slurm.many_nodes(5000) as it: ...                          # without as many slurmd; see `simulated`
+Component(it, "syncer", api=cluster, command=("sunk", "syncer", …))     # our own package, between two worlds; see `component`
 ```
 
 Machines are `controller` (slurmctld), `login` (sackd, commands), `sunk` (our own image, on login's network), with
@@ -27,11 +27,11 @@ accounting also `accounting` (slurmdbd) and `database` (MariaDB), and one per no
 what a killed test run left is removed by the next one's start.
 """
 
-from sunk.local.slurm.boxes.machines import Answer
+from sunk.local.slurm.boxes.machines import CommandResult
 from sunk.local.slurm.configuration import Node
-from sunk.local.slurm.crowd import many_nodes
-from sunk.local.slurm.inside import Result, pytest_inside
+from sunk.local.slurm.inside import InsideResult, pytest_inside
 from sunk.local.slurm.running import Slurm
+from sunk.local.slurm.simulated import many_nodes
 from sunk.local.slurm.starting import cluster
 
-__all__ = ["Answer", "Node", "Result", "Slurm", "cluster", "many_nodes", "pytest_inside"]
+__all__ = ["CommandResult", "InsideResult", "Node", "Slurm", "cluster", "many_nodes", "pytest_inside"]

@@ -6,7 +6,7 @@ image of all Slurm daemons. Both keep what they know when they are killed, as wi
 
 from typing import Final
 
-from sunk.local.slurm.boxes import wires
+from sunk.local.slurm.boxes import network
 from sunk.local.slurm.boxes.box import DATABASE_USER
 from sunk.local.slurm.configuration import Settings
 
@@ -18,7 +18,7 @@ SERVE: Final = (
 )
 SETTINGS: Final[Settings] = {
     "AccountingStorageType": "accounting_storage/slurmdbd",
-    "AccountingStorageHost": wires.address(wires.ACCOUNTING),
+    "AccountingStorageHost": network.address(network.ACCOUNTING),
     "AccountingStorageTRES": "gres/gpu",
     "AccountingStorageEnforce": "associations,limits,qos",
 }
@@ -29,11 +29,11 @@ def slurmdbd_conf(*, password: str, auth: str) -> str:
     lines = {
         "AuthType": auth,
         "DbdHost": "accounting",
-        "DbdAddr": wires.address(wires.ACCOUNTING),
+        "DbdAddr": network.address(network.ACCOUNTING),
         "SlurmUser": "slurm",
         "PidFile": "/run/slurmdbd/slurmdbd.pid",
         "StorageType": "accounting_storage/mysql",
-        "StorageHost": wires.address(wires.DATABASE),
+        "StorageHost": network.address(network.DATABASE),
         "StorageUser": "slurm",
         "StoragePass": password,
         "StorageLoc": "slurm_acct_db",

@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from sunk.model.contract import clusterobjects
 from sunk.model.refusal import Refusal
 
 Settings = Mapping[str, str | int | None]
@@ -16,9 +17,9 @@ TOOLS: Final = "sunk"
 ACCOUNTING: Final = "accounting"
 DATABASE: Final = "database"
 BOXES: Final = (CONTROLLER, LOGIN, TOOLS, ACCOUNTING, DATABASE)
-CONTROLLER_PORT: Final = 6817
-NODE_PORT: Final = 6818
-ACCOUNTING_PORT: Final = 6819
+CONTROLLER_PORT: Final = clusterobjects.SLURMCTLD_PORT
+NODE_PORT: Final = clusterobjects.SLURMD_PORT
+ACCOUNTING_PORT: Final = clusterobjects.SLURMDBD_PORT
 DATABASE_PORT: Final = 3306
 GPUS: Final = 8
 GPU_FOLDER: Final = "/opt/gpus"

@@ -12,7 +12,7 @@ from xml.etree import ElementTree as ET
 
 import msgspec
 
-from sunk.local.slurm import development, remote
+from sunk.local.slurm import remote, testpackages
 from sunk.local.slurm.boxes.box import SLURM_USER
 from sunk.local.slurm.boxes.layout import CLONE
 from sunk.local.slurm.configuration import TOOLS
@@ -29,13 +29,13 @@ PYTEST: Final = (
     *("-o", "junit_family=xunit1"),
 )
 ENVIRONMENT: Final[Mapping[str, str]] = {
-    "PYTHONPATH": development.FOLDER,
+    "PYTHONPATH": testpackages.FOLDER,
     "PYTHONDONTWRITEBYTECODE": "1",
     "HYPOTHESIS_STORAGE_DIRECTORY": "/tmp/hypothesis",  # noqa: S108 (of a machine that is only ours)
 }
 
 
-class Result(msgspec.Struct, frozen=True):
+class InsideResult(msgspec.Struct, frozen=True):
     """How one test inside went."""
 
     name: str
@@ -50,7 +50,7 @@ def pytest_inside(
     uid: int = SLURM_USER,
     timeout: float = 300.0,
     env: Mapping[str, str] = _NOTHING,
-) -> list[Result]:
+) -> list[InsideResult]:
     """Run tests, named as on pytest's command line from the clone's root. Unless all pass: a Refusal that says which.
 
     They run as the user slurm unless told: like in production not as root, and with Slurm's full rights.
@@ -67,20 +67,20 @@ def pytest_inside(
     return results
 
 
-def read(report: str) -> Iterator[Result]:
+def read(report: str) -> Iterator[InsideResult]:
     """Read a report in JUnit's form."""
     for case in ET.fromstring(report).iter("testcase"):  # noqa: S314 (written by our own pytest a moment ago)
         place = case.get("file") or case.get("classname")
         name = f"{place}::{case.get('name')}" if place else case.get("name", "")
         ended = next((each for each in case if each.tag in {"failure", "error", "skipped"}), None)
         if ended is None:
-            yield Result(name=name, outcome="passed")
+            yield InsideResult(name=name, outcome="passed")
         else:
             outcome = {"failure": "failed"}.get(ended.tag, ended.tag)
-            yield Result(name=name, outcome=outcome, text=ended.text or ended.get("message") or "")
+            yield InsideResult(name=name, outcome=outcome, text=ended.text or ended.get("message") or "")
 
 
-def _complaint(arguments: tuple[str, ...], results: list[Result], *, said: str) -> str:
+def _complaint(arguments: tuple[str, ...], results: list[InsideResult], *, said: str) -> str:
     bad = [each for each in results if each.outcome in {"failed", "error"}]
     if not bad:
         return f"pytest inside the image could not run {' '.join(arguments)}:\n{said.strip()[-LAST_WORDS:]}"

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from sunk.local.slurm.boxes.layout import REMOTE
-from sunk.local.slurm.boxes.machines import Answer
+from sunk.local.slurm.boxes.machines import CommandResult
 from sunk.local.slurm.configuration import Node
 from sunk.local.slurm.running import Slurm
 from sunk.model.refusal import Refusal
@@ -23,7 +23,7 @@ SOCKET: Final = "socket"
 VERBS: Final = frozenset({"run", "attempt", "start", "stop", "kill", "add", "states", "expect", "answers", "log"})
 
 
-class Wish(msgspec.Struct, frozen=True):
+class Call(msgspec.Struct, frozen=True):
     """One call of a verb."""
 
     verb: str
@@ -47,7 +47,7 @@ def serve(slurm: Slurm) -> Iterator[None]:
     class Handler(socketserver.StreamRequestHandler):
         def handle(self) -> None:
             for line in self.rfile:
-                self.wfile.write(msgspec.json.encode(fulfil(slurm, msgspec.json.decode(line, type=Wish))) + b"\n")
+                self.wfile.write(msgspec.json.encode(fulfil(slurm, msgspec.json.decode(line, type=Call))) + b"\n")
 
     with socketserver.ThreadingUnixStreamServer(str(path), Handler) as server:
         server.daemon_threads = True
@@ -61,7 +61,7 @@ def serve(slurm: Slurm) -> Iterator[None]:
             thread.join()
 
 
-def fulfil(slurm: Slurm, wish: Wish) -> Reply:
+def fulfil(slurm: Slurm, wish: Call) -> Reply:
     if wish.verb not in VERBS:
         return Reply(refusal=f"a cluster cannot {wish.verb}. It can {', '.join(sorted(VERBS))}.")
     words = [msgspec.convert(word, Node) if isinstance(word, dict) else word for word in wish.words]
@@ -80,8 +80,8 @@ class Remote:
     def run(self, *command: str, **options: Any) -> str:
         return str(self._ask("run", *command, **options))
 
-    def attempt(self, *command: str, **options: Any) -> Answer:
-        return msgspec.convert(self._ask("attempt", *command, **options), Answer)
+    def attempt(self, *command: str, **options: Any) -> CommandResult:
+        return msgspec.convert(self._ask("attempt", *command, **options), CommandResult)
 
     def start(self, *names: str) -> None:
         self._ask("start", *names)
@@ -108,7 +108,7 @@ class Remote:
         return str(self._ask("log", name))
 
     def _ask(self, verb: str, *words: Any, **options: Any) -> Any:
-        wish = Wish(verb=verb, words=list(words), options=options)
+        wish = Call(verb=verb, words=list(words), options=options)
         with socket.socket(socket.AF_UNIX) as wire:
             wire.connect(str(self._path))
             wire.sendall(msgspec.json.encode(wish) + b"\n")

@@ -11,9 +11,9 @@ from typing import Final
 
 from sunk.local.kubernetes.process import Home
 from sunk.local.slurm import configuration
-from sunk.local.slurm.boxes import wires
+from sunk.local.slurm.boxes import network
 from sunk.local.slurm.boxes.layout import Layout
-from sunk.local.slurm.boxes.machines import Answer, Machines, finish
+from sunk.local.slurm.boxes.machines import CommandResult, Machines, finish
 from sunk.local.slurm.configuration import (
     ACCOUNTING,
     ACCOUNTING_PORT,
@@ -70,7 +70,7 @@ class Slurm:
         timeout: float = 30.0,
         stdin: str | None = None,
         env: Mapping[str, str] = _NOTHING,
-    ) -> Answer:
+    ) -> CommandResult:
         """Run a command that may end with any code."""
         started = self.machines.spawn(on, command, uid=uid, env=env)
         return finish(started, what=f"`{shlex.join(command)}` on {on}", stdin=stdin, timeout=timeout)
@@ -95,8 +95,8 @@ class Slurm:
 
     def begin(self, nodes: Sequence[Node]) -> None:
         """Start everything. Nodes look for the controller once in ten seconds, so it comes first."""
-        wires.lay(self.layout.cluster)
-        wires.connect(self.layout.cluster, {LOGIN: wires.LOGIN})
+        network.lay(self.layout.cluster)
+        network.connect(self.layout.cluster, {LOGIN: network.LOGIN})
         for box, daemon in (self.layout.controller(), self.layout.login()):
             self.machines.add(box, daemon=daemon)
         self._make(nodes)
@@ -114,8 +114,8 @@ class Slurm:
         """Each waits for the one before it: a slurmctld that enforces limits does not start without them."""
         if not self.layout.accounting:
             return
-        indexes = {ACCOUNTING: wires.ACCOUNTING, DATABASE: wires.DATABASE}
-        wires.connect(self.layout.cluster, indexes)
+        indexes = {ACCOUNTING: network.ACCOUNTING, DATABASE: network.DATABASE}
+        network.connect(self.layout.cluster, indexes)
         self.layout.introduce(indexes)
         for box, daemon in (self.layout.database(), self.layout.accountant()):
             self.machines.add(box, daemon=daemon)
@@ -130,9 +130,9 @@ class Slurm:
         self.start(*(node.name for node in made))
 
     def _make(self, nodes: Sequence[Node]) -> None:
-        indexes = {node.name: index for index, node in enumerate(nodes, start=wires.FIRST_NODE + self._nodes)}
+        indexes = {node.name: index for index, node in enumerate(nodes, start=network.FIRST_NODE + self._nodes)}
         self._nodes += len(nodes)
-        wires.connect(self.layout.cluster, indexes)
+        network.connect(self.layout.cluster, indexes)
         self.layout.introduce(indexes)
         for node in nodes:
             box, daemon = self.layout.node(node)
@@ -199,7 +199,7 @@ class Slurm:
         lines: Sequence[str] = PARTITIONS,
         files: Mapping[str, str] = _NOTHING,
     ) -> None:
-        """Write the whole configuration anew and make Slurm read it."""
+        """Write the whole configuration again and make Slurm read it."""
         self.layout.write(config=config, lines=lines, files=files)
         self.run("scontrol", "reconfigure", on=CONTROLLER)
 

@@ -5,6 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from msgspec import Meta, Struct, field
 
 from sunk.model.cluster.parts import Environment, Image, Line, ObjectName, Resources, Seconds, Service
+from sunk.model.contract import clusterobjects
 from sunk.model.schema.pattern import END
 from sunk.model.schema.vocabulary import DnsLabel, Opaque, Quantity, rule
 
@@ -117,7 +118,7 @@ class Accounting(Struct, frozen=True, gc=False, rename="camel"):
     priority_class_name: ObjectName = ""
     remote_host: Line = ""
     """A slurmdbd that runs elsewhere: none is made then, nor a database."""
-    remote_port: Port = 6819
+    remote_port: Port = clusterobjects.SLURMDBD_PORT
     external: ExternalDatabase = ExternalDatabase()
     enforce: Annotated[str, Meta(max_length=256, pattern=rf"^[a-z,]*{END}")] = "associations,limits,qos"
     """AccountingStorageEnforce."""

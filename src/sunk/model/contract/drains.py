@@ -19,6 +19,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 PREFIX: Final = "k8s:"
+EXTRA_KEY: Final = "k8s"
+"""What we keep at a node in its `Extra`; a record that has it is ours."""
 CORDON: Final = "cordon"
 WORDS: Final = {
     "terminated": "pod terminated",
@@ -32,6 +34,8 @@ NOT_RESPONDING: Final = "Not responding"
 """What Slurm itself writes at a node that is lost, and what most of its own drains write over where they find it."""
 REBOOT_ISSUED: Final = " : reboot issued"
 """What Slurm adds to the reason of a node that it reboots."""
+VERIFY: Final = "verify-undrain"
+"""A drain of somebody else with this word in its reason is lifted by a verification that passed after it."""
 NEW: Final = f"{PREFIX} {WORDS['new']}"
 BORN_DRAINED: Final = f'State=DRAIN Reason="{NEW}"'
 """Words for slurmd's `--conf`, which Slurm heeds only where it makes a new record: it takes no job before the syncer has
@@ -58,7 +62,7 @@ class Causes(Struct, frozen=True):
     """Its Kubernetes Node takes no new work; the text says why, and may be empty."""
 
 
-class Standing(Struct, frozen=True):
+class DrainState(Struct, frozen=True):
     """What Slurm says of a node, as far as drains go."""
 
     draining: bool
@@ -89,7 +93,7 @@ class Forget(Struct, frozen=True):
     """Take our text off a node in service."""
 
 
-Deed = Drain | Undrain | Forget
+DrainAction = Drain | Undrain | Forget
 
 
 def is_ours(reason: str) -> bool:
@@ -128,13 +132,13 @@ def _cordon(rest: str) -> str | None:
 
 
 def plain(said: str, *, longest: int = LONGEST) -> str:
-    """A text as it comes back from Slurm: what differed there would be put on anew for ever."""
+    """A text as it comes back from Slurm: what differed there would be put on again for ever."""
     shown = "".join(each if each.isprintable() else " " for each in said[: _READ * longest])
     words = " ".join(shown.split())
     return words.encode()[:longest].decode(errors="ignore").strip()
 
 
-def decide(node: Standing, causes: Causes) -> Deed | None:
+def decide(node: DrainState, causes: Causes) -> DrainAction | None:
     """Ours follows the causes; a foreign drain stays; DOWN is neither set nor lifted."""
     if node.foreign:
         return None
@@ -146,14 +150,14 @@ def decide(node: Standing, causes: Causes) -> Deed | None:
     return None if node.draining and node.reason == wanted else Drain(wanted)
 
 
-def _back(node: Standing) -> Deed | None:
+def _back(node: DrainState) -> DrainAction | None:
     """What brings a node back into service for which nothing of ours is wanted."""
     if node.draining:
         return Undrain()
     return Forget() if is_ours(node.reason) and not node.rebooting else None
 
 
-def is_personal(node: Standing) -> bool:
+def is_personal(node: DrainState) -> bool:
     """Whether somebody else has written why this node is out of service; in service, a reason is only left over."""
     if node.failing:
         return True

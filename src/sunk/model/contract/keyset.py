@@ -31,7 +31,7 @@ LEAST_BYTES: Final = 16
 _ID: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 
 
-class Key(Struct, frozen=True, omit_defaults=True, kw_only=True):
+class SigningKey(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A key, in the words of the file."""
 
     kid: Annotated[str, Meta(min_length=1)]
@@ -51,10 +51,10 @@ class Key(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class KeySet(Struct, frozen=True):
-    keys: Annotated[tuple[Key, ...], Meta(min_length=1)]
+    keys: Annotated[tuple[SigningKey, ...], Meta(min_length=1)]
 
     @property
-    def default(self) -> Key:
+    def default(self) -> SigningKey:
         """Slurm takes the first one if none is marked."""
         return next((one for one in self.keys if one.use.lower() == "default"), self.keys[0])
 
@@ -110,6 +110,6 @@ def read(content: bytes) -> KeySet:
     return found
 
 
-def _key(kid: str, value: bytes, *, use: str = "") -> Key:
+def _key(kid: str, value: bytes, *, use: str = "") -> SigningKey:
     text = base64.urlsafe_b64encode(value).rstrip(b"=").decode()
-    return Key(kid=kid, k=text, use=use, alg="HS256", kty="oct")
+    return SigningKey(kid=kid, k=text, use=use, alg="HS256", kty="oct")

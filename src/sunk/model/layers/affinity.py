@@ -16,7 +16,7 @@ asked for:
 
 from typing import Final
 
-from sunk.model.layers.tree import List, Map, Part, Scalar, absent, same, settled, written
+from sunk.model.layers.tree import ListNode, MapNode, Part, ScalarNode, absent, same, settled, written
 from sunk.model.refusal import Refusal
 
 TERMS: Final = ".nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
@@ -25,15 +25,15 @@ TERMS: Final = ".nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nod
 _MATCHED: Final = frozenset({"matchExpressions", "matchFields"})
 
 
-def terms(below: List, above: List, *, at: str) -> List:
+def terms(below: ListNode, above: ListNode, *, at: str) -> ListNode:
     """The terms of both layers in one."""
-    olds = tuple(_term(part, at=at) for part in below.parts) or (Map({}, above.layer),)
+    olds = tuple(_term(part, at=at) for part in below.parts) or (MapNode({}, above.layer),)
     news = tuple(_term(part, at=at) for part in above.parts)
     if not news:
         return below
     if len(olds) == 1 or len(news) == 1:
         laid = (_laid(old, new, at=at) for old in olds for new in news)
-        return List(tuple({written(one): one for one in laid}.values()), below.layer)
+        return ListNode(tuple({written(one): one for one in laid}.values()), below.layer)
     if len(olds) == len(news) and all(same(_laid(o, n, at=at), o) for o, n in zip(olds, news, strict=True)):
         return below
     raise Refusal(
@@ -42,13 +42,13 @@ def terms(below: List, above: List, *, at: str) -> List:
     )
 
 
-def _term(part: Part, *, at: str) -> Map:
-    if isinstance(part, Map):
+def _term(part: Part, *, at: str) -> MapNode:
+    if isinstance(part, MapNode):
         return part
     raise Refusal(f"{at} holds {part.kind} in layer {part.layer}: a term is a map with matchExpressions.")
 
 
-def _laid(old: Map, new: Map, *, at: str) -> Map:
+def _laid(old: MapNode, new: MapNode, *, at: str) -> MapNode:
     """A term over another one."""
     parts = dict(old.parts)
     for key, part in new.parts.items():
@@ -58,30 +58,30 @@ def _laid(old: Map, new: Map, *, at: str) -> Map:
             parts[key] = _expressions(parts.get(key), part, at=f"{at}[].{key}")
         else:
             parts[key] = settled(part)
-    return Map(parts, old.layer)
+    return MapNode(parts, old.layer)
 
 
-def _expressions(old: Part | None, new: Part, *, at: str) -> List:
+def _expressions(old: Part | None, new: Part, *, at: str) -> ListNode:
     """Expressions stay in their places; those about a key that is new come last."""
     by_key = _by_key(old, at=at) if old is not None else {}
     by_key.update(_by_key(new, at=at))
     kept = tuple(settled(part) for group in by_key.values() for part in group if _asks(part))
-    return List(kept, (old or new).layer)
+    return ListNode(kept, (old or new).layer)
 
 
-def _by_key(listed: Part, *, at: str) -> dict[str, tuple[Map, ...]]:
+def _by_key(listed: Part, *, at: str) -> dict[str, tuple[MapNode, ...]]:
     """Several about one key stay together: Gt and Lt make a range."""
-    if not isinstance(listed, List):
+    if not isinstance(listed, ListNode):
         raise Refusal(f"{at} is {listed.kind} in layer {listed.layer}: expressions stand in a list.")
-    found: dict[str, tuple[Map, ...]] = {}
+    found: dict[str, tuple[MapNode, ...]] = {}
     for part in listed.parts:
-        key = part.parts.get("key") if isinstance(part, Map) else None
-        if not (isinstance(part, Map) and isinstance(key, Scalar) and isinstance(key.value, str)):
+        key = part.parts.get("key") if isinstance(part, MapNode) else None
+        if not (isinstance(part, MapNode) and isinstance(key, ScalarNode) and isinstance(key.value, str)):
             raise Refusal(f"{at} holds an expression without a key in layer {part.layer}: say which label it is about.")
         found[key.value] = (*found.get(key.value, ()), part)
     return found
 
 
-def _asks(expression: Map) -> bool:
+def _asks(expression: MapNode) -> bool:
     """Whether it asks for something, or takes away by an operator that is null."""
     return "operator" not in expression.parts or not absent(expression.parts["operator"])

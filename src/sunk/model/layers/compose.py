@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from sunk.model.layers.catalog import LayerCatalog
 from sunk.model.layers.nodeselector import SELECTOR, as_affinity
-from sunk.model.layers.shelf import Shelf
-from sunk.model.layers.tree import Layer, Map, Part, Path, origins, plain, plant
+from sunk.model.layers.tree import Layer, MapNode, Part, Path, origins, plain, plant
 from sunk.model.layers.update import update
 from sunk.model.refusal import Refusal
 
@@ -42,14 +42,14 @@ class Composed(Struct, frozen=True):
 
 def compose(name: str, *, nodes: Mapping[str, object], shipped: Mapping[str, object]) -> Composed:
     """The definition `name` of `nodes`, which is what stands under compute.nodes; `shipped` is what the chart brings."""
-    shelf = Shelf(nodes=nodes, shipped=shipped)
+    shelf = LayerCatalog(nodes=nodes, shipped=shipped)
     definition = Layer(name)
     if name not in nodes:
         raise Refusal(f"there is no definition {name} in compute.nodes.")
     layers = tuple(islice(_stack(definition, shelf=shelf), MOST_LAYERS + 1))
     if len(layers) > MOST_LAYERS:
         raise Refusal(f"{definition.place}: its layers come to more than {MOST_LAYERS}. Let fewer build on each other.")
-    made: Part = Map({}, definition)
+    made: Part = MapNode({}, definition)
     for layer in layers:
         passed_over = {SELECTOR} | (OWN if layer != definition else {"definitions"})
         made = update(made, _values(layer, shelf=shelf, without=passed_over), at=definition.place) or made
@@ -58,12 +58,12 @@ def compose(name: str, *, nodes: Mapping[str, object], shipped: Mapping[str, obj
     return Composed(name, value=plain(made), origins=dict(origins(made)), layers=layers)
 
 
-def _values(layer: Layer, *, shelf: Shelf, without: AbstractSet[str]) -> Part:
+def _values(layer: Layer, *, shelf: LayerCatalog, without: AbstractSet[str]) -> Part:
     values = {key: value for key, value in shelf.values(layer).items() if key not in without}
     return plant(values, layer=layer, at=layer.place)
 
 
-def _stack(definition: Layer, *, shelf: Shelf) -> Iterator[Layer]:
+def _stack(definition: Layer, *, shelf: LayerCatalog) -> Iterator[Layer]:
     """The layers of a definition, from the bottom up."""
     base = shelf.find(BASE)
     if base is not None and base != definition and shelf.definitions(definition) is not None:
@@ -71,7 +71,7 @@ def _stack(definition: Layer, *, shelf: Shelf) -> Iterator[Layer]:
     yield from _storeys(definition, shelf=shelf, chain=())
 
 
-def _storeys(layer: Layer, *, shelf: Shelf, chain: tuple[Layer, ...]) -> Iterator[Layer]:
+def _storeys(layer: Layer, *, shelf: LayerCatalog, chain: tuple[Layer, ...]) -> Iterator[Layer]:
     """A layer, and before it those that it is built on."""
     if layer in chain or len(chain) > LONGEST_CHAIN:
         raise Refusal(_endless((*chain, layer)))

@@ -34,26 +34,26 @@ class Layer(Struct, frozen=True):
         return f"compute-defs/{self.name}" if self.shipped else f"compute.nodes.{self.name}"
 
 
-class Scalar(Struct, frozen=True):
+class ScalarNode(Struct, frozen=True):
     value: str | float | bool | None
     layer: Layer
     kind = "a single value"
 
 
-class Map(Struct, frozen=True):
+class MapNode(Struct, frozen=True):
     parts: dict[str, "Part"]
     layer: Layer
     """The first that had it; likewise for lists."""
     kind = "a map"
 
 
-class List(Struct, frozen=True):
+class ListNode(Struct, frozen=True):
     parts: tuple["Part", ...]
     layer: Layer
     kind = "a list"
 
 
-Part: TypeAlias = Scalar | Map | List
+Part: TypeAlias = ScalarNode | MapNode | ListNode
 
 
 def plant(value: object, *, layer: Layer, at: str, depth: int = 0) -> Part:
@@ -65,13 +65,13 @@ def plant(value: object, *, layer: Layer, at: str, depth: int = 0) -> Part:
             _key(key, at=at): plant(part, layer=layer, at=inside(at, str(key)), depth=depth + 1)
             for key, part in value.items()
         }
-        return Map(parts, layer)
+        return MapNode(parts, layer)
     if isinstance(value, list | tuple):
         if None in value:
             raise Refusal(f"{at} has an empty item in layer {layer}: take it out. Null removes keys, not items.")
-        return List(tuple(plant(part, layer=layer, at=f"{at}[]", depth=depth + 1) for part in value), layer)
+        return ListNode(tuple(plant(part, layer=layer, at=f"{at}[]", depth=depth + 1) for part in value), layer)
     if value is None or isinstance(value, str | int | float):
-        return Scalar(value, layer)
+        return ScalarNode(value, layer)
     raise Refusal(
         f"{at} is {type(value).__name__} {value} in layer {layer}, which JSON does not know: put it in quotes."
     )
@@ -98,22 +98,22 @@ def spoken(path: Path) -> str:
 
 def absent(part: Part | None) -> bool:
     """Whether there is nothing, or null."""
-    return part is None or (isinstance(part, Scalar) and part.value is None)
+    return part is None or (isinstance(part, ScalarNode) and part.value is None)
 
 
 def settled(part: Part) -> Part:
     """Without the keys that are null: there is nothing beneath that they could remove."""
-    if isinstance(part, Map):
-        return Map({key: settled(one) for key, one in part.parts.items() if not absent(one)}, part.layer)
-    if isinstance(part, List):
-        return List(tuple(settled(one) for one in part.parts), part.layer)
+    if isinstance(part, MapNode):
+        return MapNode({key: settled(one) for key, one in part.parts.items() if not absent(one)}, part.layer)
+    if isinstance(part, ListNode):
+        return ListNode(tuple(settled(one) for one in part.parts), part.layer)
     return part
 
 
 def plain(part: Part) -> Any:
-    if isinstance(part, Map):
+    if isinstance(part, MapNode):
         return {key: plain(one) for key, one in part.parts.items()}
-    if isinstance(part, List):
+    if isinstance(part, ListNode):
         return [plain(one) for one in part.parts]
     return part.value
 
@@ -129,9 +129,9 @@ def written(part: Part) -> bytes:
 
 def origins(part: Part, path: Path = ()) -> Iterator[tuple[Path, Layer]]:
     """Every leaf, and the layer that it came from. An empty map or list is a leaf too."""
-    if isinstance(part, Scalar) or not part.parts:
+    if isinstance(part, ScalarNode) or not part.parts:
         yield path, part.layer
-    elif isinstance(part, Map):
+    elif isinstance(part, MapNode):
         for key, one in part.parts.items():
             yield from origins(one, (*path, key))
     else:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from sunk.model.layers.affinity import TERMS, terms
-from sunk.model.layers.tree import List, Map, Part, Scalar, absent, inside, same, written
+from sunk.model.layers.tree import ListNode, MapNode, Part, ScalarNode, absent, inside, same, written
 from sunk.model.refusal import Refusal
 
 
@@ -19,11 +19,11 @@ def update(below: Part | None, above: Part, *, at: str) -> Part | None:
     if absent(above):
         return None
     beneath = _blank(above) if below is None else below
-    if isinstance(above, Map) and isinstance(beneath, Map):
+    if isinstance(above, MapNode) and isinstance(beneath, MapNode):
         return _map(beneath, above, at=at)
-    if isinstance(above, List) and isinstance(beneath, List):
+    if isinstance(above, ListNode) and isinstance(beneath, ListNode):
         return _list(beneath, above, at=at)
-    if isinstance(above, Scalar) and isinstance(beneath, Scalar):
+    if isinstance(above, ScalarNode) and isinstance(beneath, ScalarNode):
         return above
     raise Refusal(
         f"{at} is {above.kind} in layer {above.layer}, but {beneath.kind} in layer {beneath.layer}. Write it the same "
@@ -33,12 +33,12 @@ def update(below: Part | None, above: Part, *, at: str) -> Part | None:
 
 def _blank(part: Part) -> Part:
     """What a part is laid over where there is nothing yet: nulls deeper inside still have to go."""
-    if isinstance(part, Map):
-        return Map({}, part.layer)
-    return List((), part.layer) if isinstance(part, List) else part
+    if isinstance(part, MapNode):
+        return MapNode({}, part.layer)
+    return ListNode((), part.layer) if isinstance(part, ListNode) else part
 
 
-def _map(below: Map, above: Map, *, at: str) -> Map:
+def _map(below: MapNode, above: MapNode, *, at: str) -> MapNode:
     parts = dict(below.parts)
     for key, part in above.parts.items():
         made = update(parts.get(key), part, at=inside(at, key))
@@ -46,19 +46,19 @@ def _map(below: Map, above: Map, *, at: str) -> Map:
             parts.pop(key, None)
         else:
             parts[key] = made
-    return Map(parts, below.layer)
+    return MapNode(parts, below.layer)
 
 
-def _list(below: List, above: List, *, at: str) -> List:
+def _list(below: ListNode, above: ListNode, *, at: str) -> ListNode:
     if at.endswith(TERMS):
         return terms(below, above, at=at)
-    alone = List(tuple(_fresh(part, at=at) for part in above.parts), above.layer)
+    alone = ListNode(tuple(_fresh(part, at=at) for part in above.parts), above.layer)
     if not below.parts:
         return alone
     return below if not alone.parts or same(below, alone) else _united(below, above, at=at)
 
 
-def _united(below: List, above: List, *, at: str) -> List:
+def _united(below: ListNode, above: ListNode, *, at: str) -> ListNode:
     parts: list[Part] = []
     places: dict[object, int] = {}
     for identity, part in (*_identified(below, at=at), *_identified(above, at=at)):
@@ -68,15 +68,15 @@ def _united(below: List, above: List, *, at: str) -> List:
         elif isinstance(identity, tuple):
             place = places[identity]
             parts[place] = update(parts[place], part, at=f"{at}[{identity[0]}]") or parts[place]
-    return List(tuple(parts), below.layer)
+    return ListNode(tuple(parts), below.layer)
 
 
-def _identified(listed: List, *, at: str) -> Iterator[tuple[object, Part]]:
+def _identified(listed: ListNode, *, at: str) -> Iterator[tuple[object, Part]]:
     """Each item with what another one is known by as the same: its name and how often that came before, or all of it."""
     counted = Counter[object]()
     for part in listed.parts:
-        name = part.parts.get("name") if isinstance(part, Map) else None
-        if isinstance(name, Scalar) and not absent(name):
+        name = part.parts.get("name") if isinstance(part, MapNode) else None
+        if isinstance(name, ScalarNode) and not absent(name):
             yield (name.value, counted[name.value]), part
             counted[name.value] += 1
         else:

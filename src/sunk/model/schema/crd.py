@@ -11,10 +11,10 @@ from typing import Any, Final
 from msgspec import UNSET
 
 from sunk.model.schema.defaults import of_empty
-from sunk.model.schema.kind import Column, Kind, NoStatus, Scale, Version
+from sunk.model.schema.kind import Column, Kind, NoStatus, ScalePaths, Version
 from sunk.model.schema.notes import rules_of
 from sunk.model.schema.reading import read
-from sunk.model.schema.shape import Member, Object, Place, Scalar, Shape, follow
+from sunk.model.schema.shape import Object, Place, Property, Scalar, Shape, follow
 from sunk.model.schema.structural import Schema, structural
 
 _SIMPLE: Final = re.compile(r"(?:\.[A-Za-z0-9_-]+)+")
@@ -60,9 +60,9 @@ def _root(kind: Kind[Any, Any], version: Version[Any, Any]) -> Object:
     spec = read(version.spec)
     # Where nothing in the spec is required it may be left out, and its defaults still have to hold.
     default = of_empty(version.spec, shape=spec)
-    members = [Member(name="spec", shape=spec, required=default is UNSET, default=default)]
+    members = [Property(name="spec", shape=spec, required=default is UNSET, default=default)]
     if version.status is not NoStatus:
-        members.append(Member(name="status", shape=_status(kind, version), required=False))
+        members.append(Property(name="status", shape=_status(kind, version), required=False))
     return Object(members=tuple(members), description=kind.description, rules=rules_of(version.rules))
 
 
@@ -89,7 +89,7 @@ def _subresources(version: Version[Any, Any], *, root: Object, at: Place) -> Ite
         yield "scale", _scale(version.scale, root=root, at=at)
 
 
-def _scale(scale: Scale, *, root: Object, at: Place) -> dict[str, str]:
+def _scale(scale: ScalePaths, *, root: Object, at: Place) -> dict[str, str]:
     wanted = (
         ("specReplicasPath", scale.spec, "integer"),
         ("statusReplicasPath", scale.status, "integer"),

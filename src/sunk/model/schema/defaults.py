@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import UNSET, Struct, json
 
-from sunk.model.schema.shape import List, Map, Member, Object, Shape
+from sunk.model.schema.shape import List, Map, Object, Property, Shape
 
 
 def json_form(value: Any) -> Any:
@@ -36,7 +36,7 @@ def written(form: Any, *, shape: Shape, whole: bool = False) -> Any:
     return form
 
 
-def _kept(member: Member, form: Any, *, whole: bool) -> list[tuple[str, Any]]:
+def _kept(member: Property, form: Any, *, whole: bool) -> list[tuple[str, Any]]:
     """The member's name and value if it has to be said, else nothing."""
     if form is UNSET:  # a struct with omit_defaults does not even write them
         form = member.default if whole else UNSET

@@ -41,7 +41,7 @@ class Column(Struct, frozen=True):
 AGE: Final = Column("Age", ".metadata.creationTimestamp", type="date")
 
 
-class Scale(Struct, frozen=True):
+class ScalePaths(Struct, frozen=True):
     """Where `kubectl scale` and autoscalers find their numbers; a selector only if autoscalers shall find Pods."""
 
     spec: str = ".spec.replicas"
@@ -59,7 +59,7 @@ class Version(Struct, Generic[Spec, Status], frozen=True):
     name: str
     spec: type[Spec]
     status: type[Status]
-    scale: Scale | None = None
+    scale: ScalePaths | None = None
     columns: tuple[Column, ...] = (AGE,)
     rules: tuple[Meta, ...] = ()
     served: bool = True

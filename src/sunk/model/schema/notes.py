@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from msgspec import UNSET, Meta, structs
 
-from sunk.model.schema.shape import Anything, List, Map, Member, Object, Place, Rules, Scalar, Shape
+from sunk.model.schema.shape import Anything, List, Map, Object, Place, Property, Rules, Scalar, Shape
 
 _RULES: Final = "x-kubernetes-validations"
 
@@ -58,7 +58,7 @@ def _of_list(shape: List, note: str, value: Any, *, at: Place) -> List | None:
     return None
 
 
-def _usable(keys: tuple[str, ...], members: tuple[Member, ...], *, at: Place) -> tuple[str, ...]:
+def _usable(keys: tuple[str, ...], members: tuple[Property, ...], *, at: Place) -> tuple[str, ...]:
     usable = {member.name for member in members if member.required or member.default is not UNSET}
     if missing := [key for key in keys if key not in usable]:
         advice = (

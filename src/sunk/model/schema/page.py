@@ -10,7 +10,7 @@ from typing import Any, Final
 from msgspec import UNSET, Struct, json
 
 from sunk.model.schema.reading import read
-from sunk.model.schema.shape import Anything, IntOrStr, List, Map, Member, Object, Scalar, Shape
+from sunk.model.schema.shape import Anything, IntOrStr, List, Map, Object, Property, Scalar, Shape
 
 LONGEST: Final = 48
 """Of a default; longer ones stand in values.yaml."""
@@ -32,7 +32,7 @@ class Row(Struct, frozen=True):
 
 def section(kind: type[Struct], *, title: str) -> str:
     """All values of a struct, a table for each of its members that has members itself."""
-    root, told = read(kind), Told()
+    root, told = read(kind), Described()
     single = [each for each in root.members if not isinstance(each.shape, Object)]
     parts = [f"## {title}"]
     if single:
@@ -48,13 +48,13 @@ def _table(rows: Iterator[Row]) -> str:
     return "\n".join((*_HEAD, *map(str, rows)))
 
 
-class Told:
+class Described:
     """What has been told already, by the names of its members."""
 
     def __init__(self) -> None:
         self._places: dict[tuple[str, ...], str] = {}
 
-    def rows(self, member: Member, *, path: str, outer: Any) -> Iterator[Row]:
+    def rows(self, member: Property, *, path: str, outer: Any) -> Iterator[Row]:
         """A member and all that it holds. `outer` is its value in a default of what it stands in."""
         place = f"{path}.{member.name}" if path else member.name
         default = member.default if outer is UNSET else outer

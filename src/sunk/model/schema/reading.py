@@ -10,7 +10,7 @@ from sunk.model.schema import docs
 from sunk.model.schema.defaults import json_form, written
 from sunk.model.schema.notes import affordable, noted, rules_of
 from sunk.model.schema.pattern import differs, portable
-from sunk.model.schema.shape import Anything, IntOrStr, List, Map, Member, Object, Place, Scalar, Shape
+from sunk.model.schema.shape import Anything, IntOrStr, List, Map, Object, Place, Property, Scalar, Shape
 from sunk.model.schema.vocabulary import RULES
 
 _ADVICE: Final[dict[type[inspect.Type], str]] = {
@@ -146,13 +146,13 @@ def _struct(found: inspect.StructType, *, at: Place) -> Object:
     return Object(members=members, description=docs.of_class(kind), rules=rules)
 
 
-def _member(field: inspect.Field, *, told: str, at: Place) -> Member:
+def _member(field: inspect.Field, *, told: str, at: Place) -> Property:
     shape = _shape(field.type, at=at)
     noted = isinstance(field.type, inspect.Metadata) and "description" in (field.type.extra_json_schema or {})
     if told and not noted:
         shape = structs.replace(shape, description=told)
     value = field.default if field.default_factory is NODEFAULT else field.default_factory()
-    member = Member(name=field.encode_name, shape=shape, required=field.required, null_is_absence=value is None)
+    member = Property(name=field.encode_name, shape=shape, required=field.required, null_is_absence=value is None)
     if value is None or value is NODEFAULT:
         return member
     return structs.replace(member, default=written(json_form(value), shape=shape))

@@ -90,7 +90,7 @@ class Map(Shape, frozen=True, kw_only=True):
     atomic: bool = False
 
 
-class Member(Struct, frozen=True, kw_only=True):
+class Property(Struct, frozen=True, kw_only=True):
     """A field of an object, by the name it has in JSON."""
 
     name: str
@@ -108,7 +108,7 @@ class Member(Struct, frozen=True, kw_only=True):
 class Object(Shape, frozen=True, kw_only=True):
     """A struct."""
 
-    members: tuple[Member, ...]
+    members: tuple[Property, ...]
     atomic: bool = False
 
     @property

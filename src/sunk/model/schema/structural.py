@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from msgspec import UNSET
 
-from sunk.model.schema.shape import Anything, IntOrStr, List, Map, Member, Object, Place, Scalar, Shape
+from sunk.model.schema.shape import Anything, IntOrStr, List, Map, Object, Place, Property, Scalar, Shape
 
 Schema = dict[str, Any]
 
@@ -93,7 +93,7 @@ def _object_type(*, atomic: bool) -> Schema:
     return {"type": "object", "x-kubernetes-map-type": "atomic"} if atomic else {"type": "object"}
 
 
-def _member(member: Member, *, at: Place) -> Schema:
+def _member(member: Property, *, at: Place) -> Schema:
     made = _held(member.shape, nullable=member.keeps_null, at=at)
     return made if member.default is UNSET else made | {"default": member.default}
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from msgspec import UNSET, Struct
 
 from sunk.model.schema.reading import read
-from sunk.model.schema.shape import Anything, IntOrStr, List, Map, Member, Object, Scalar, Shape
+from sunk.model.schema.shape import Anything, IntOrStr, List, Map, Object, Property, Scalar, Shape
 
 Schema = dict[str, Any]
 
@@ -78,6 +78,6 @@ def _object(shape: Object) -> Schema:
     return made | {"additionalProperties": False}
 
 
-def _member(member: Member) -> Schema:
+def _member(member: Property) -> Schema:
     made = _schema(member.shape)
     return made if member.default is UNSET else made | {"default": member.default}

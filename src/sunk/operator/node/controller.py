@@ -19,7 +19,7 @@ from sunk.kube.core import Node, Pod
 from sunk.kube.errors import NotFound
 from sunk.kube.resource import Key, Record
 from sunk.model import names
-from sunk.model.contract import kept
+from sunk.model.contract import keptdrains
 from sunk.objects.members import NodeSet, owner_uid
 from sunk.operator.fleet import Fleet, by_compute, fleet, is_compute
 from sunk.operator.keptdrains import KeptDrains, kept_drains
@@ -86,7 +86,7 @@ class Keeper:
                 node = await self._nodes.patch(key, Strategic(body(node, change)), status=True)
             except NotFound:  # gone with all that was on it
                 return None
-        if cluster is not None and (line := kept.on_node(node.metadata.annotations, str(cluster))):
+        if cluster is not None and (line := keptdrains.on_node(node.metadata.annotations, str(cluster))):
             await self._drains.keep(node, line, cluster=cluster)
         await self._drains.follow(node, member_of=cluster)
         return None if change.wait is None else Requeue(after=change.wait)
@@ -115,7 +115,7 @@ class Keeper:
         if owner is None:
             return None
         at = owner.metadata
-        cluster = kept.cluster(namespace=at.namespace, name=owner.spec.cluster)
+        cluster = keptdrains.cluster(namespace=at.namespace, name=owner.spec.cluster)
         found = self._drains.line(node, cluster=Key(at.namespace, owner.spec.cluster))
         return Member(cluster=cluster, pod=self._pod(node, owner), kept_drain=found)
 

@@ -24,7 +24,7 @@ from msgspec import Struct, field
 
 from sunk.kube.core import Condition, Node, Pod, condition
 from sunk.model import names
-from sunk.model.contract import drains, kept
+from sunk.model.contract import drains, keptdrains
 from sunk.operator.nodeset.act.claims import LABELS, marked_by
 
 COPIED: Final = (names.SLURM_DRAIN, names.SLURM_RUNNING, names.SLURM_NOT_RESPONDING)
@@ -45,7 +45,7 @@ class Member(Struct, frozen=True):
     """That a Node belongs to a NodeSet."""
 
     cluster: str
-    """As `sunk.model.contract.kept` calls it."""
+    """As `sunk.model.contract.keptdrains` calls it."""
     pod: Pod | None
     """The one that the NodeSet has made for this Node; none if it is not there."""
     kept_drain: str | None = None
@@ -100,7 +100,7 @@ def _follow(node: Node, member: Member, *, now: datetime) -> Change:
     drain = said[0]
     annotations, wait = _annotations(node, member, drain, now=now)
     here = node.metadata.annotations
-    kept_now = kept.read(annotations.get(names.KEPT_DRAIN) or "")
+    kept_now = keptdrains.read(annotations.get(names.KEPT_DRAIN) or "")
     return Change(
         conditions=tuple(changed for one in said if (changed := _changed(node, one, now=now))),
         annotations={name: text for name, text in annotations.items() if here.get(name) != text},
@@ -171,9 +171,9 @@ def _annotations(
     if drain.status == UNKNOWN:
         return {names.DRAIN: None} if drain.reason == names.NOT_REGISTERED else {}, None
     here = node.metadata.annotations
-    words = kept.line if drain.reason == names.FROM_SLURM else kept.one_line
+    words = keptdrains.line if drain.reason == names.FROM_SLURM else keptdrains.one_line
     reason = words(drain.message) or NO_REASON if drain.status == "True" else None
-    kept_here = kept.read(here.get(names.KEPT_DRAIN, ""))
+    kept_here = keptdrains.read(here.get(names.KEPT_DRAIN, ""))
     before = kept_here.pop(member.cluster, None) or member.kept_drain
     wait = None
     if reason is not None and drain.reason == names.FROM_SLURM:
@@ -185,7 +185,7 @@ def _annotations(
         if left is None or left > timedelta(0):  # it may be about to be put on again
             kept_here[member.cluster] = before
             wait = None if left is None else left.total_seconds()
-    return {names.DRAIN: reason, names.KEPT_DRAIN: kept.write(kept_here)}, wait
+    return {names.DRAIN: reason, names.KEPT_DRAIN: keptdrains.write(kept_here)}, wait
 
 
 def _left(pod: Pod | None, drain: Condition, *, now: datetime) -> timedelta | None:

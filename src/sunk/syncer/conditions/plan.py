@@ -90,9 +90,9 @@ def standing(pod: ComputePod, facts: Facts) -> Standing:
 
 def _drain(node: Node) -> Said:
     if not node.state.out_of_service:
-        return Said(names.SLURM_DRAIN, "False", "NotDrained")
+        return Said(names.SLURM_DRAIN, "False", names.NOT_DRAINED)
     ours = drains.is_ours(node.reason) and not node.state.failing
-    reason = "FromKubernetes" if ours else "FromSlurm"
+    reason = names.FROM_KUBERNETES if ours else names.FROM_SLURM
     return Said(names.SLURM_DRAIN, "True", reason, node.reason[:LONGEST])
 
 

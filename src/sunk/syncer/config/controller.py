@@ -24,7 +24,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from sunk.kube.resource import Key
-from sunk.model import loopclock, mark
+from sunk.model import loopclock
+from sunk.model.contract import clusterobjects, confighash
 from sunk.model.contract.report import Report
 from sunk.model.faults import survived
 from sunk.slurm import records
@@ -140,7 +141,7 @@ class Configuration:
         if self._runs is None:
             return Report()
         return Report(
-            config=self._runs.parameter(mark.PARAMETER), config_trouble=self._trouble, version=self._runs.version
+            config=self._runs.parameter(confighash.PARAMETER), config_trouble=self._trouble, version=self._runs.version
         )
 
     async def run(self) -> Never:
@@ -169,7 +170,10 @@ class Configuration:
     @property
     def _due(self) -> float:
         """When slurmctld is to be told. Files that people changed do not wait for a distance."""
-        due, lags = self._need.due, self._runs is not None and self._wanted != self._runs.parameter(mark.PARAMETER)
+        due, lags = (
+            self._need.due,
+            self._runs is not None and self._wanted != self._runs.parameter(confighash.PARAMETER),
+        )
         return due if lags and self._wanted else max(due, self._told + DISTANCE)
 
     async def _rest(self) -> None:
@@ -206,8 +210,8 @@ class Configuration:
             self._runs = await self._ground.library.configuration()
             self._asked = loopclock.now()
             self._note_boot(self._runs.boot_time)
-        wanted = mark.read(self._conf())
-        if wanted and wanted != self._runs.parameter(mark.PARAMETER):
+        wanted = confighash.read(self._conf())
+        if wanted and wanted != self._runs.parameter(confighash.PARAMETER):
             if wanted != self._wanted or not self._need.holds:
                 self._need = self._need.wished(now=loopclock.now())
         elif not self._owed:
@@ -224,8 +228,10 @@ class Configuration:
             self._owed = False
 
     def _conf(self) -> str:
-        found = self._ground.files.store.get(Key(self._ground.namespace, f"{self._ground.cluster}-slurm-conf"))
-        return found.data.get(mark.FILE, "") if found is not None else ""
+        found = self._ground.files.store.get(
+            Key(self._ground.namespace, clusterobjects.named(self._ground.cluster, clusterobjects.SLURM_CONF))
+        )
+        return found.data.get(confighash.FILE, "") if found is not None else ""
 
     async def _reconfigure(self) -> None:
         async with self._at_work:

@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from sunk.model import names
 from sunk.model.contract import drains
-from sunk.model.contract.drains import Causes, Standing
+from sunk.model.contract.drains import Causes, DrainState
 from sunk.slurm.records import Node
 from sunk.slurm.states import NodeBase
 from sunk.syncer.members import Member
@@ -25,9 +25,9 @@ class Pair(Struct, frozen=True):
         return self.row.name
 
 
-def standing(row: Node) -> Standing:
+def standing(row: Node) -> DrainState:
     state = row.state
-    return Standing(
+    return DrainState(
         draining=state.draining,
         reason=row.reason,
         down=state.base is NodeBase.DOWN,

@@ -7,13 +7,13 @@ person had put on before the machine left.
 from typing import Any, Final
 
 from sunk.model import names
-from sunk.model.contract import drains, kept
+from sunk.model.contract import drains, keptdrains
 from sunk.slurm.orders import extra
 from sunk.slurm.records import Node
 from sunk.syncer.drains.causes import Pair, standing
 from sunk.syncer.pods import ComputePod
 
-KEY: Final = "k8s"
+KEY: Final = drains.EXTRA_KEY
 _READY: Final = "Ready"
 _SLURMS: Final = frozenset({names.SLURM_DRAIN, names.SLURM_RUNNING, names.SLURM_NOT_RESPONDING})
 _KUBERNETES: Final = frozenset(
@@ -63,14 +63,16 @@ def owed_drain(pair: Pair) -> str | None:
     said = "" if pair.pod is None else pair.pod.metadata.annotations.get(names.KEPT_DRAIN, "")
     if not said or marked(pair.row):
         return None
-    words = kept.one_line(said)  # whoever wrote it
+    words = keptdrains.one_line(said)  # whoever wrote it
     return None if not words or drains.is_ours(words) else words
 
 
 def owes(pair: Pair) -> bool:
     """Whether a kept drain is still to be put on, now or when somebody else's is lifted."""
     owed = owed_drain(pair)
-    return owed is not None and not (drains.is_personal(standing(pair.row)) and kept.line(pair.row.reason) == owed)
+    return owed is not None and not (
+        drains.is_personal(standing(pair.row)) and keptdrains.line(pair.row.reason) == owed
+    )
 
 
 def _conditions(pod: ComputePod) -> dict[str, str]:

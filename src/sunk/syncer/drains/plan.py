@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 from sunk.model import names
 from sunk.model.contract import drains
-from sunk.model.contract.drains import Deed, Drain, Undrain
+from sunk.model.contract.drains import Drain, DrainAction, Undrain
 from sunk.slurm.records import Node
 from sunk.syncer.drains import extra, requests, verification
 from sunk.syncer.drains.causes import Pair, causes, standing
@@ -16,7 +16,7 @@ from sunk.syncer.drains.requests import Asked
 from sunk.syncer.pods import ComputePod
 
 
-def deed(pair: Pair, *, skew: float) -> Deed | None:
+def deed(pair: Pair, *, skew: float) -> DrainAction | None:
     """What to do about the drain of one node, apart from orders of people."""
     kept = extra.kept_drain(pair)
     if kept is not None:
@@ -26,7 +26,7 @@ def deed(pair: Pair, *, skew: float) -> Deed | None:
     return drains.decide(standing(pair.row), causes(pair))
 
 
-def _lifted(pair: Pair) -> Deed | None:
+def _lifted(pair: Pair) -> DrainAction | None:
     """Lift a drain. On a new record it may cover one from before, which then takes its place.
 
     If it is that one itself, it is lifted once our mark is there: without it, it would be put on again.
@@ -68,7 +68,7 @@ class Groups(Struct):
             if (wanted := features(pair)) is not None:
                 self.featured.setdefault(wanted, []).append(name)
 
-    def _tell(self, name: str, row: Node, what: Deed | None) -> None:
+    def _tell(self, name: str, row: Node, what: DrainAction | None) -> None:
         if what is None:
             return
         self.rows[name] = row

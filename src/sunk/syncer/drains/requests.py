@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from sunk.model import foreign, names
 from sunk.model.contract import drains
-from sunk.model.contract.drains import Deed, Drain, Undrain
+from sunk.model.contract.drains import Drain, DrainAction, Undrain
 from sunk.model.contract.requests import LONGEST, Answer, Order
 from sunk.syncer.drains.causes import Pair, causes, standing
 from sunk.syncer.pods import ComputePod
@@ -28,7 +28,7 @@ class Asked(Struct, frozen=True):
     """What to do about an order, and what to answer once that is done."""
 
     answer: Answer
-    deed: Deed | None = None
+    deed: DrainAction | None = None
 
 
 def pending(pod: ComputePod | None) -> bool:
@@ -77,7 +77,7 @@ def _undrain(order: Order, pair: Pair) -> Asked:
     return Asked(Answer(id=order.id, done=True, words=f'the drain "{found.reason[:_SHOWN]}" is lifted'), Undrain())
 
 
-def _against(order: Order, found: drains.Standing, *, ours: str | None) -> str | None:
+def _against(order: Order, found: drains.DrainState, *, ours: str | None) -> str | None:
     """Why a node is not undrained."""
     if found.rebooting:
         return "Slurm is to reboot it: wait for that, or end it by `scontrol cancel_reboot`"
@@ -95,7 +95,7 @@ def _read(text: str) -> Order | None:
     """None if nobody could answer it: its number stands in the answer, and a Pod has little room."""
     try:
         order = foreign.decode(text, Order)
-    except foreign.Unreadable:
+    except foreign.UnreadableJson:
         return None
     return order if len(order.id) <= LONGEST_ID else None
 
@@ -103,7 +103,7 @@ def _read(text: str) -> Order | None:
 def _answered(pod: ComputePod) -> str:
     try:
         return foreign.decode(pod.metadata.annotations.get(names.ORDER_DONE, ""), Answer).id
-    except foreign.Unreadable:
+    except foreign.UnreadableJson:
         return ""
 
 

@@ -6,14 +6,11 @@ time of its first pass, so the time of the last probe is looked at where there i
 """
 
 from datetime import datetime
-from typing import Final
 
 from sunk.model import names
-from sunk.model.contract.drains import Deed, Drain, Undrain, is_ours, text
+from sunk.model.contract.drains import VERIFY, Drain, DrainAction, Undrain, is_ours, text
 from sunk.syncer.drains.causes import Pair, causes, standing
 from sunk.syncer.pods import ComputePod, condition
-
-TOKEN: Final = "verify-undrain"  # noqa: S105 - a word, not a secret
 
 
 def verified(pod: ComputePod | None) -> datetime | None:
@@ -28,7 +25,7 @@ def lifts(pair: Pair, *, skew: float) -> bool:
     """Whether a drain of somebody else's is lifted by a verification that came after it."""
     row = pair.row
     state = row.state
-    if not state.draining or is_ours(row.reason) or TOKEN not in row.reason:
+    if not state.draining or is_ours(row.reason) or VERIFY not in row.reason:
         return False
     # FAIL says that the machine is about to break, which a passed test does not answer; a reboot is still to come.
     if state.failing or state.rebooting:
@@ -37,7 +34,7 @@ def lifts(pair: Pair, *, skew: float) -> bool:
     return passed is not None and passed.timestamp() > row.reason_time + skew
 
 
-def lifted(pair: Pair) -> Deed | None:
+def lifted(pair: Pair) -> DrainAction | None:
     """What takes the place of such a drain: ours, if a cause holds. A node that is DOWN has to wait."""
     found = standing(pair.row)
     if found.down or not found.registered:

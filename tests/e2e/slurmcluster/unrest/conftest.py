@@ -11,7 +11,7 @@ from tests.e2e.slurmcluster.unrest.killing import Unrest
 from tests.e2e.slurmcluster.unrest.watcher import watching
 from tests.helm import Helm
 
-from sunk.local.kubernetes.cluster import Cluster
+from sunk.local.kubernetes.cluster import LocalCluster
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def operator(operator: Helm, nodes: tuple[str, ...]) -> Iterator[Helm]:
 
 
 @pytest.fixture(scope="module")
-def unrest(slurm: Release, cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Unrest]:
+def unrest(slurm: Release, cluster: LocalCluster, request: pytest.FixtureRequest) -> Iterator[Unrest]:
     seed = f"{request.config.getoption('randomly_seed', default=0)} {request.module.__name__.rpartition('.')[2]}"
     with watching(slurm):
         made = Unrest(slurm.kubectl, cluster, seed=seed)

@@ -19,7 +19,7 @@ from msgspec import json
 from tests.conftest import Kubectl
 from tests.waiting import eventually
 
-from sunk.local.kubernetes.cluster import Cluster
+from sunk.local.kubernetes.cluster import LocalCluster
 
 VICTIMS: Final = {"slurm-syncer": "syncer", "sunk-controller-manager": "operator"}
 """Deployments, whose Leases have the same names, and the container of each."""
@@ -31,7 +31,7 @@ BACK: Final = 420.0
 
 
 class Unrest:
-    def __init__(self, kubectl: Kubectl, cluster: Cluster, *, seed: object) -> None:
+    def __init__(self, kubectl: Kubectl, cluster: LocalCluster, *, seed: object) -> None:
         self._kubectl = kubectl
         self._sockets = {machine.name: machine.containerd_socket for machine in cluster.machines}
         self._random = Random(f"{seed}")  # noqa: S311 - nothing is to be kept secret

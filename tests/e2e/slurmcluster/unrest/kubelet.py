@@ -7,13 +7,13 @@ from contextlib import contextmanager
 
 from tests.waiting import eventually
 
-from sunk.local.kubernetes import node as nodes, stock
-from sunk.local.kubernetes.cluster import Cluster
+from sunk.local.kubernetes import assets, node as nodes
+from sunk.local.kubernetes.cluster import LocalCluster
 from sunk.local.kubernetes.process import running, start
 
 
 @contextmanager
-def stopped(cluster: Cluster, node: str) -> Iterator[None]:
+def stopped(cluster: LocalCluster, node: str) -> Iterator[None]:
     name = f"{node}-kubelet"
     os.kill(running(cluster.home)[name], signal.SIGTERM)
     eventually(lambda: name not in running(cluster.home))
@@ -22,9 +22,9 @@ def stopped(cluster: Cluster, node: str) -> Iterator[None]:
     finally:
         machine = next(one for one in cluster.machines if one.name == node)
         mounts = running(cluster.home)[f"{node}-anchor"]
-        start(nodes.kubelet(machine, parts=stock.fill(images=False).parts, mounts=mounts), home=cluster.home)
+        start(nodes.kubelet(machine, parts=assets.fill(images=False).parts, mounts=mounts), home=cluster.home)
 
 
-def restart(cluster: Cluster, node: str) -> None:
+def restart(cluster: LocalCluster, node: str) -> None:
     with stopped(cluster, node):
         pass

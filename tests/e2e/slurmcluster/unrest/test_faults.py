@@ -9,7 +9,7 @@ from tests.e2e.slurmcluster.unrest import ground, kubelet
 from tests.e2e.slurmcluster.unrest.ground import PATIENCE, exposed, in_time, throughout
 from tests.e2e.slurmcluster.unrest.killing import Unrest
 
-from sunk.local.kubernetes.cluster import Cluster
+from sunk.local.kubernetes.cluster import LocalCluster
 from sunk.model import names
 
 pytestmark = ground.MARKS
@@ -38,7 +38,9 @@ def claimed(slurm: Release, node: str) -> bool:
     return names.CLAIM in found["metadata"].get("annotations", {})
 
 
-def test_a_kubelet_that_is_silent_for_six_minutes_costs_no_job_and_no_pod(slurm: Release, cluster: Cluster) -> None:
+def test_a_kubelet_that_is_silent_for_six_minutes_costs_no_job_and_no_pod(
+    slurm: Release, cluster: LocalCluster
+) -> None:
     name, node = exposed(slurm)
     before = uid_of(slurm, name)
     first, second = (slurm.submit(LASTING, "-n1", "-w", name) for _ in range(2))
@@ -82,7 +84,7 @@ def test_a_slurmd_that_is_killed_under_a_job_comes_back_beside_it(slurm: Release
     assert slurm("srun", "-w", name, "hostname").strip() == name
 
 
-def test_a_node_that_registers_anew_keeps_its_pod_and_its_job(slurm: Release, cluster: Cluster) -> None:
+def test_a_node_that_registers_anew_keeps_its_pod_and_its_job(slurm: Release, cluster: LocalCluster) -> None:
     name, node = exposed(slurm)
     before = uid_of(slurm, name)
     job = slurm.submit(LASTING, "-w", name)
@@ -98,7 +100,9 @@ def test_a_node_that_registers_anew_keeps_its_pod_and_its_job(slurm: Release, cl
     slurm.ends(job)
 
 
-def test_a_node_that_is_gone_leaves_and_joins_when_it_is_back(slurm: Release, cluster: Cluster, unrest: Unrest) -> None:
+def test_a_node_that_is_gone_leaves_and_joins_when_it_is_back(
+    slurm: Release, cluster: LocalCluster, unrest: Unrest
+) -> None:
     name, node = exposed(slurm)
     before = uid_of(slurm, name)
     slurm.kubectl("delete", "node", node)
@@ -116,7 +120,7 @@ def test_a_node_that_is_gone_leaves_and_joins_when_it_is_back(slurm: Release, cl
     assert claimed(slurm, node)
 
 
-def register(slurm: Release, cluster: Cluster, node: str) -> None:
+def register(slurm: Release, cluster: LocalCluster, node: str) -> None:
     """Have a Node that was deleted register anew: a kubelet does it when it starts, and knows nothing of our label."""
     kubelet.restart(cluster, node)
     in_time(lambda: slurm.kubectl("get", "node", node, "--ignore-not-found", "-o", "name") != "")

@@ -10,7 +10,7 @@ from tests.integration.syncer.stage import Stage
 from sunk.kube.api.client import Scope
 from sunk.kube.core import NODES, Condition, Node, condition
 from sunk.model import names
-from sunk.model.contract import drains, kept
+from sunk.model.contract import drains, keptdrains
 from sunk.model.contract.drains import Causes
 from sunk.model.nodeslice import Entry
 from sunk.objects.members import NODESETS, NODESLICES, NodeSet
@@ -174,7 +174,7 @@ def _carried(node: Node, pod: ComputePod, seen: Seen) -> Iterator[str]:
     foreign = seen.drained and not seen.reason.startswith(OURS)
     if _status(condition(node.status.conditions, names.SLURM_CORDON)) != str(foreign):
         yield f"Node {name} says SlurmCordon={not foreign}, and Slurm {seen}"
-    words = kept.line if foreign else kept.one_line
+    words = keptdrains.line if foreign else keptdrains.one_line
     if node.metadata.annotations.get(names.DRAIN) != (words(seen.reason) if seen.drained else None):
         yield f"Node {name} says the drain is {node.metadata.annotations.get(names.DRAIN)}, and Slurm {seen}"
 

@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 from msgspec import json
 from tests.integration.syncer.stage import CLUSTER, Stage
 
-from sunk.insight.watching import Breach
-from sunk.local.slurm.beside import KUBECONFIG
+from sunk.insight.verify.watcher import Breach
 from sunk.local.slurm.boxes.layout import AS_SLURM
+from sunk.local.slurm.component import KUBECONFIG
 
 
 class Verifying:

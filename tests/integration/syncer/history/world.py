@@ -26,7 +26,7 @@ from sunk.kube.resource import Key
 from sunk.local.fakekubelet import FLEET, Settings, annotations, steer
 from sunk.local.slurm import Node as SlurmNode
 from sunk.model import names
-from sunk.model.contract import drains, kept
+from sunk.model.contract import drains, keptdrains
 from sunk.model.nodeset import NODESET
 from sunk.objects.members import NODESETS, NODESLICES, NodeSlice
 from sunk.operator.node.controller import nodes
@@ -63,7 +63,7 @@ class World:
         self.operator = operator
         self.verifying = verifying
         self.slurmds = Slurmds(stage)
-        cluster = kept.cluster(namespace=stage.namespace, name=CLUSTER)
+        cluster = keptdrains.cluster(namespace=stage.namespace, name=CLUSTER)
         self.persons = Persons(stage, cluster)
         self.outcome = Outcome(stage, NAME, persons=self.persons, machines=machines)
         self._slices = Collection(stage.client, NODESLICES, Scope(namespace=stage.namespace))

@@ -10,13 +10,13 @@ from msgspec.structs import replace
 from sunk.kube.core import Condition, Node, NodeSpec, NodeStatus, Pod, PodSpec, PodStatus
 from sunk.kube.resource import Metadata, OwnerReference
 from sunk.model import names
-from sunk.model.contract import kept
+from sunk.model.contract import keptdrains
 from sunk.model.nodeset import NODESET
 from sunk.operator.node.plan import OURS, Change, Member, body
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 EARLIER = datetime(2026, 5, 1, 11, tzinfo=UTC)
-CLUSTER = kept.cluster(namespace="team", name="slurm")
+CLUSTER = keptdrains.cluster(namespace="team", name="slurm")
 FOREIGN = Condition(type="Ready", status="True", reason="KubeletReady", last_transition_time=EARLIER)
 
 

@@ -2,7 +2,7 @@
 
 from tests.unit.operator.slurmcluster.made import cluster
 
-from sunk.model.mark import PARAMETER
+from sunk.model.contract.confighash import PARAMETER
 from sunk.operator.slurmcluster.slurmconf.conf import SLURM_CONF, configuration
 from sunk.operator.slurmcluster.slurmconf.mark import marked
 from sunk.operator.slurmcluster.view import Cluster

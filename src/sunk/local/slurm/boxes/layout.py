@@ -10,8 +10,8 @@ import msgspec
 
 from sunk.local import paths
 from sunk.local.build import images
-from sunk.local.slurm import accounting, configuration, development, munge
-from sunk.local.slurm.boxes import wires
+from sunk.local.slurm import accounting, configuration, munge, testpackages
+from sunk.local.slurm.boxes import network as networks
 from sunk.local.slurm.boxes.box import DATABASE_USER, PEOPLE, SLURM_USER, Bind, Box
 from sunk.local.slurm.configuration import (
     ACCOUNTING,
@@ -25,7 +25,7 @@ from sunk.local.slurm.configuration import (
     merge,
 )
 
-SERVER: Final = f"{wires.address(wires.CONTROLLER)}:{CONTROLLER_PORT}"
+SERVER: Final = f"{networks.address(networks.CONTROLLER)}:{CONTROLLER_PORT}"
 CLONE: Final = "/clone"
 COPIED: Final = ("pyproject.toml", "docs", "src", "tests")
 REMOTE: Final = "/run/remote"
@@ -67,11 +67,11 @@ class Layout(msgspec.Struct, frozen=True):
     def introduce(self, indexes: Mapping[str, int]) -> None:
         """Write names of machines into the list that all of them share: slurmctld asks for the name of every client."""
         with (self.folder / "hosts").open("a") as hosts:
-            hosts.writelines(f"{wires.address(index)}\t{name}\n" for name, index in indexes.items())
+            hosts.writelines(f"{networks.address(index)}\t{name}\n" for name, index in indexes.items())
 
     def make_folders(self) -> None:
         (self.folder / "hosts").write_text("127.0.0.1\tlocalhost\n")
-        self.introduce({CONTROLLER: wires.CONTROLLER, LOGIN: wires.LOGIN, TOOLS: wires.LOGIN})
+        self.introduce({CONTROLLER: networks.CONTROLLER, LOGIN: networks.LOGIN, TOOLS: networks.LOGIN})
         for name in ("etc", "key", "dbd", "munge", "munge-run", "secret"):
             (self.folder / name).mkdir()
         self._write_keys()
@@ -101,7 +101,7 @@ class Layout(msgspec.Struct, frozen=True):
         """Write slurm.conf and all beside it."""
         chosen = merge(accounting.SETTINGS if self.accounting else {}, munge.SETTINGS if self.munge else {})
         text = configuration.slurm_conf(
-            self.cluster, address=wires.address(wires.CONTROLLER), settings=merge(chosen, config), lines=lines
+            self.cluster, address=networks.address(networks.CONTROLLER), settings=merge(chosen, config), lines=lines
         )
         for name, content in {"slurm.conf": text, **configuration.files(gpus=self.gpus), **files}.items():
             path = self.folder / "etc" / name
@@ -110,7 +110,7 @@ class Layout(msgspec.Struct, frozen=True):
             path.chmod(0o755 if content.startswith("#!") else 0o644)
 
     def controller(self) -> tuple[Box, tuple[str, ...]]:
-        box = self._box(CONTROLLER, network=wires.namespace(self.cluster), etc="etc")
+        box = self._box(CONTROLLER, network=networks.namespace(self.cluster), etc="etc")
         return box, self._with_munge("/usr/sbin/slurmctld", "-D")
 
     def login(self) -> tuple[Box, tuple[str, ...]]:
@@ -118,7 +118,7 @@ class Layout(msgspec.Struct, frozen=True):
         return box, self._with_munge(*AS_SLURM, "/usr/sbin/sackd", "-D", "--conf-server", SERVER)
 
     def node(self, node: Node) -> tuple[Box, tuple[str, ...]]:
-        # By its full path, like the others: on reconfigure a Slurm daemon executes argv[0] anew.
+        # By its full path, like the others: on reconfigure a Slurm daemon executes argv[0] again.
         command = ("/usr/sbin/slurmd", "-D", "-N", node.name, "--conf-server", SERVER)
         introduced = ("-Z", "--conf", node.line) if node.dynamic else ()
         return self._box(node.name), self._with_munge(*command, *introduced, *node.options)
@@ -131,7 +131,7 @@ class Layout(msgspec.Struct, frozen=True):
             name=DATABASE,
             image=images.root_file_system("mariadb", slurm=self.version),
             folder=self.folder / "boxes" / DATABASE,
-            network=wires.namespace(self.cluster, DATABASE),
+            network=networks.namespace(self.cluster, DATABASE),
             binds=(Bind(self.folder / "hosts", "/etc/hosts"), Bind(self.folder / "secret", "/etc/secret")),
         )
         return box, accounting.SERVE
@@ -143,11 +143,11 @@ class Layout(msgspec.Struct, frozen=True):
         binds = (
             self._run,
             self._munge_socket,
-            Bind(development.packages(self.version), development.FOLDER),
+            Bind(testpackages.packages(self.version), testpackages.FOLDER),
             Bind(self.folder / "clone", CLONE),
             Bind(self.folder / "remote", REMOTE),
         )
-        return self._box(TOOLS, *binds, image="sunk", network=wires.namespace(self.cluster, LOGIN))
+        return self._box(TOOLS, *binds, image="sunk", network=networks.namespace(self.cluster, LOGIN))
 
     def copy_clone(self) -> None:
         """Copy what tests inside our image need. A copy, because whoever runs them may not be let into the clone."""
@@ -172,7 +172,7 @@ class Layout(msgspec.Struct, frozen=True):
             name=name,
             image=images.root_file_system(image, slurm=self.version),
             folder=self.folder / "boxes" / name,
-            network=network or wires.namespace(self.cluster, name),
+            network=network or networks.namespace(self.cluster, name),
             binds=(
                 Bind(self.folder / etc, "/etc/slurm"),
                 Bind(self.folder / "hosts", "/etc/hosts"),

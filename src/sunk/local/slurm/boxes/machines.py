@@ -24,7 +24,7 @@ HEARD: Final = 8.0
 LAST_WORDS: Final = "Last words of"
 
 
-class Answer(msgspec.Struct, frozen=True):
+class CommandResult(msgspec.Struct, frozen=True):
     """How a command ended."""
 
     code: int
@@ -177,7 +177,7 @@ def _is_up(box: Box) -> bool:
     return box.process() is not None
 
 
-def finish(started: subprocess.Popen[str], *, what: str, stdin: str | None, timeout: float) -> Answer:
+def finish(started: subprocess.Popen[str], *, what: str, stdin: str | None, timeout: float) -> CommandResult:
     """Let a command end. One that does not in time, or whose caller is interrupted, is killed with its children."""
     try:
         out, err = started.communicate(stdin, timeout=timeout)
@@ -187,4 +187,4 @@ def finish(started: subprocess.Popen[str], *, what: str, stdin: str | None, time
         if isinstance(broken, subprocess.TimeoutExpired):
             raise Refusal(f"{what} did not end within {timeout:g} s.") from broken
         raise
-    return Answer(code=started.returncode, out=out, err=err)
+    return CommandResult(code=started.returncode, out=out, err=err)

@@ -80,5 +80,5 @@ def plain(template: Raw) -> bytes:
     """The template in a form that is the same however it was written down."""
     try:
         return json.encode(foreign.tree(template), order="deterministic")
-    except foreign.Unreadable:
+    except foreign.UnreadableJson:
         return bytes(template)  # no Pod is made from it, but what was tried has to have a name

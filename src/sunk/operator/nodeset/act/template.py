@@ -81,7 +81,7 @@ def read(raw: msgspec.Raw | bytes) -> Template:
     """Look into a template; one that cannot make a compute Pod is refused as `InvalidTemplate`."""
     try:
         found = msgspec.convert(_without_nulls(foreign.tree(raw)), Template)
-    except foreign.Unreadable as wrong:
+    except foreign.UnreadableJson as wrong:
         raise _invalid(str(wrong)) from wrong
     except msgspec.DecodeError as wrong:
         raise _invalid(_in_words(str(wrong))) from wrong

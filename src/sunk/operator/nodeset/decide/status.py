@@ -8,14 +8,10 @@ from msgspec import Struct
 
 from sunk.kube.resource import Metadata
 from sunk.model import names
+from sunk.model.contract.conditions import HELD, NAMES_UNIQUE, NODES_MISSING, PROGRESSING, READY, TEMPLATE_VALID
 from sunk.model.nodeset import Condition, NodeSetStatus
 from sunk.operator.nodeset.decide.membership import Roster
 
-READY: Final = "Ready"
-PROGRESSING: Final = "Progressing"
-TEMPLATE_VALID: Final = "TemplateValid"
-NAMES_UNIQUE: Final = "NamesUnique"
-HELD: Final = "Held"
 _LONGEST: Final = 1000
 _SHOWN: Final = 5
 
@@ -82,7 +78,7 @@ def _said(roster: Roster, findings: Findings, *, available: int) -> Iterable[tup
     yield (
         (READY, True, "AllReady", f"{available} of {roster.desired} nodes are ready")
         if lacking <= 0
-        else (READY, False, "NodesMissing", _lacking(roster, findings, available=available))
+        else (READY, False, NODES_MISSING, _lacking(roster, findings, available=available))
     )
     yield _progress(roster, findings)
     yield (

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from sunk.model.contract import clusterobjects
 from sunk.operator.slurmcluster.builders.metadata import CONFIG_HASH, CONFIGURATION, metadata
 from sunk.operator.slurmcluster.slurmconf.conf import fingerprint
 from sunk.operator.slurmcluster.view import Cluster
@@ -17,6 +18,6 @@ def config_map(cluster: Cluster, files: Mapping[str, str]) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": metadata(cluster, CONFIGURATION, name="slurm-conf", annotations={CONFIG_HASH: found}),
+        "metadata": metadata(cluster, CONFIGURATION, name=clusterobjects.SLURM_CONF, annotations={CONFIG_HASH: found}),
         "data": {**files, HASH_FILE: found},
     }

@@ -8,8 +8,8 @@ from sunk.model import names
 from sunk.operator.slurmcluster.view import Cluster
 
 INSTANCE: Final = "app.kubernetes.io/instance"
-SUNK: Final = "sunk"
-CONFIG_HASH: Final = f"{names.GROUP}/config-hash"
+SUNK: Final = names.SUNK
+CONFIG_HASH: Final = names.CONFIG_HASH
 """Annotation of a Pod template: hash of that part of the configuration which only a restart brings into force; and of
 the ConfigMap: hash of all of it."""
 
@@ -60,7 +60,7 @@ def metadata(
 
 def _owner(cluster: Cluster) -> dict[str, Any]:
     return {
-        "apiVersion": f"{names.GROUP}/{names.VERSION}",
+        "apiVersion": names.API_VERSION,
         "kind": "SlurmCluster",
         "name": cluster.name,
         "uid": cluster.uid,

@@ -16,7 +16,7 @@ from sunk.operator.slurmcluster.slurmconf.gres import gres
 from sunk.operator.slurmcluster.slurmconf.lines import pairs, word
 from sunk.operator.slurmcluster.view import Cluster, NodeDefinition
 
-SCRIPTS_HASH: Final = f"{names.GROUP}/scripts-hash"
+SCRIPTS_HASH: Final = names.SCRIPTS_HASH
 """Annotation of Pods: hash of the scripts that run when they start."""
 CPUS: Final = "SUNK_CPUS"
 MEMORY: Final = "SUNK_MEMORY"
@@ -56,7 +56,7 @@ def node_set(cluster: Cluster, definition: NodeDefinition) -> Object:
         },
     }
     return {
-        "apiVersion": f"{names.GROUP}/{names.VERSION}",
+        "apiVersion": names.API_VERSION,
         "kind": "NodeSet",
         "metadata": metadata(cluster, COMPUTE, name=definition.name),
         "spec": spec | ({} if definition.replicas is None else {"replicas": definition.replicas}),

@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from sunk.model.contract import clusterobjects
 from sunk.operator.slurmcluster.builders import keyfiles, keys, pods, users
 from sunk.operator.slurmcluster.builders.metadata import CONFIG_HASH, CONTROLLER, metadata, selector
 from sunk.operator.slurmcluster.builders.pods import Object
@@ -207,7 +208,7 @@ def _init(cluster: Cluster) -> list[Object]:
 
 
 def _etc(cluster: Cluster) -> Object:
-    return {"name": "etc", "configMap": {"name": cluster.named("slurm-conf")}}
+    return {"name": "etc", "configMap": {"name": cluster.named(clusterobjects.SLURM_CONF)}}
 
 
 def _state(cluster: Cluster) -> Object:

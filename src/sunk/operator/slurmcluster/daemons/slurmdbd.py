@@ -3,6 +3,7 @@
 from typing import Final
 
 from sunk.model import names
+from sunk.model.contract import clusterobjects
 from sunk.operator.slurmcluster.builders import keyfiles, keys, pods, users
 from sunk.operator.slurmcluster.builders.metadata import ACCOUNTING, CONFIG_HASH, metadata, selector
 from sunk.operator.slurmcluster.builders.pods import Object
@@ -13,7 +14,7 @@ from sunk.operator.slurmcluster.view import Cluster
 
 NAME: Final = "slurmdbd"
 FILE: Final = "slurmdbd.conf"
-PASSWORD_SECRET: Final = f"{names.GROUP}/password-secret"
+PASSWORD_SECRET: Final = names.PASSWORD_SECRET
 _TEMPLATE: Final = "/etc/sunk/slurmdbd"
 _SECRET: Final = "/etc/sunk/secret"  # noqa: S105 - a folder
 _AT: Final = "accounting.extraConfig"
@@ -91,7 +92,7 @@ def _config_map(cluster: Cluster) -> Object:
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": metadata(cluster, ACCOUNTING, name="slurmdbd-conf", annotations=annotations(cluster)),
+        "metadata": metadata(cluster, ACCOUNTING, name=clusterobjects.SLURMDBD_CONF, annotations=annotations(cluster)),
         "data": {FILE: slurmdbd_conf(cluster)},
     }
 
@@ -156,7 +157,7 @@ def _container(cluster: Cluster) -> Object:
 def _volumes(cluster: Cluster) -> list[Object]:
     return [
         {"name": "etc", "emptyDir": {}},
-        {"name": "template", "configMap": {"name": cluster.named("slurmdbd-conf")}},
+        {"name": "template", "configMap": {"name": cluster.named(clusterobjects.SLURMDBD_CONF)}},
         pods.secret("password", secret=keys.database(cluster), items={keys.PASSWORD: keys.PASSWORD}),
         *keyfiles.volumes(*keys.daemons(cluster)),
     ]

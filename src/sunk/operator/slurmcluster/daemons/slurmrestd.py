@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from sunk.model.contract import clusterobjects
 from sunk.operator.slurmcluster.builders import pods, users
 from sunk.operator.slurmcluster.builders.metadata import CONFIG_HASH, REST, metadata, selector
 from sunk.operator.slurmcluster.builders.pods import Object
@@ -9,7 +10,7 @@ from sunk.operator.slurmcluster.slurmconf.conf import ETC, restart_fingerprint
 from sunk.operator.slurmcluster.view import Cluster
 
 NAME: Final = "slurmrestd"
-REST_PORT: Final = 6820
+REST_PORT: Final = clusterobjects.SLURMRESTD_PORT
 REST_USER: Final = 64031
 """It refuses to run as root or as slurm."""
 _ALONE: Final = "disable_unshare_sysv,disable_unshare_files"
@@ -29,7 +30,7 @@ def _deployment(cluster: Cluster) -> Object:
     body = pods.Body(
         containers=[_container(cluster)],
         volumes=[
-            {"name": "etc", "configMap": {"name": cluster.named("slurm-conf")}},
+            {"name": "etc", "configMap": {"name": cluster.named(clusterobjects.SLURM_CONF)}},
             users.volume(cluster),
             *pods.plain(wanted.volumes),
         ],

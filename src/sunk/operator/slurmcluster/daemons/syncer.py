@@ -8,6 +8,7 @@ of the account.
 from typing import Any, Final
 
 from sunk.model import names
+from sunk.model.contract import clusterobjects
 from sunk.model.contract.syncerwrites import ACCOUNT_SUFFIX
 from sunk.operator.slurmcluster.builders import keyfiles, keys, pods
 from sunk.operator.slurmcluster.builders.metadata import CONFIG_HASH, SYNCER, metadata, selector
@@ -15,8 +16,8 @@ from sunk.operator.slurmcluster.builders.pods import Object
 from sunk.operator.slurmcluster.slurmconf.conf import CONTROLLER_PORT, ETC, restart_fingerprint
 from sunk.operator.slurmcluster.view import Cluster
 
-NAME: Final = "syncer"
-PORT: Final = 8080
+NAME: Final = clusterobjects.SYNCER
+PORT: Final = clusterobjects.HEALTH_PORT
 _GRACE: Final = 30
 _ACCOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 _RBAC: Final = "rbac.authorization.k8s.io"
@@ -58,7 +59,7 @@ def rules(cluster: Cluster) -> list[Object]:
         _rule(ours, ("slurmclusters",), follow, only=cluster.name),
         # Its report is there. The spec decides which images run as what.
         _rule(ours, ("slurmclusters/status",), ("patch",), only=cluster.name),
-        _rule(("",), ("configmaps",), follow, only=cluster.named("slurm-conf")),
+        _rule(("",), ("configmaps",), follow, only=cluster.named(clusterobjects.SLURM_CONF)),
         # A creation has no name yet that it could be held against.
         _rule(("coordination.k8s.io",), ("leases",), ("create",)),
         _rule(("coordination.k8s.io",), ("leases",), ("get", "patch"), only=cluster.named(NAME)),

@@ -9,8 +9,9 @@ from sunk.kube.api.client import Client, Scope
 from sunk.kube.api.patch import Merge
 from sunk.kube.core import CONFIG_MAPS, PODS
 from sunk.kube.errors import NotFound
+from sunk.model.contract import clusterobjects
+from sunk.model.contract.confighash import PARAMETER
 from sunk.model.contract.report import Report
-from sunk.model.mark import PARAMETER
 from sunk.operator.slurmcluster.builders import keys
 from sunk.operator.slurmcluster.builders.metadata import CONFIG_HASH, CONTROLLER, selector
 from sunk.operator.slurmcluster.daemons import slurmdbd
@@ -55,11 +56,11 @@ class Enforcing:
 
     async def _trials(self, cluster: Cluster, files: Mapping[str, str], wanted: str) -> list[Trial]:
         found = []
-        if not await self._is_live(cluster, "slurm-conf", files):
+        if not await self._is_live(cluster, clusterobjects.SLURM_CONF, files):
             found += slurm_trials(cluster, files, wanted)
         if keys.serves_accounting(cluster):
             accounting, notes = {slurmdbd.FILE: slurmdbd.slurmdbd_conf(cluster)}, slurmdbd.annotations(cluster)
-            if not await self._is_live(cluster, "slurmdbd-conf", accounting, notes=notes):
+            if not await self._is_live(cluster, clusterobjects.SLURMDBD_CONF, accounting, notes=notes):
                 found.append(slurmdbd_trial(cluster, accounting))
         return found
 

@@ -23,7 +23,7 @@ from sunk.kube.errors import AlreadyExists, NotFound
 from sunk.kube.resource import Key
 from sunk.model import names
 
-ERRAND: Final = f"{names.GROUP}/errand"
+ERRAND: Final = names.PROBE
 """Label of the Pods; its value is the cluster."""
 DEADLINE: Final = 180
 AGAIN: Final = 60.0

@@ -12,6 +12,7 @@ from msgspec import Struct
 from sunk.kube.api.client import Client
 from sunk.kube.core import CONFIG_MAPS
 from sunk.kube.errors import NotFound
+from sunk.model.contract import clusterobjects
 from sunk.operator.slurmcluster.rollout.probe import Errands
 from sunk.operator.slurmcluster.rollout.trial import unnamed
 from sunk.operator.slurmcluster.slurmconf.conf import SLURM_CONF, beside, configuration
@@ -62,7 +63,9 @@ class Farewell:
 
     async def _in_force(self, cluster: Cluster) -> str:
         try:
-            live = await self._client.get(CONFIG_MAPS, cluster.named("slurm-conf"), namespace=cluster.namespace)
+            live = await self._client.get(
+                CONFIG_MAPS, cluster.named(clusterobjects.SLURM_CONF), namespace=cluster.namespace
+            )
         except NotFound:
             return ""
         return live.data.get(SLURM_CONF, "")

@@ -9,16 +9,14 @@ from msgspec import Struct
 from sunk.kube.resource import Metadata, Record
 from sunk.model import names
 from sunk.model.cluster.kind import SlurmClusterSpec, SlurmClusterStatus
+from sunk.model.contract import conditions
+from sunk.model.contract.conditions import CONFIG_APPLIED, HELD, IN_STEP, READY
 from sunk.model.contract.report import Report
 from sunk.model.nodeset import Condition
 from sunk.objects.members import NodeSet
 
-READY: Final = "Ready"
-CONFIG_APPLIED: Final = "ConfigApplied"
 NO_NODE_FITS: Final = "NoNodeFits"
-IN_STEP: Final = "InStep"
 UNREACHABLE: Final = "SlurmUnreachable"
-HELD: Final = "Held"
 STUCK: Final = "Stuck"
 DELAYED: Final = "Delayed"
 IN_PART: Final = (HELD, STUCK, DELAYED)
@@ -100,7 +98,12 @@ def status(meta: Metadata, spec: SlurmClusterSpec, *, before: SlurmClusterStatus
     ready: Said = (
         (READY, False, "Refused", sight.problem)
         if sight.problem
-        else (READY, not lacking, "Lacking" if lacking else "Available", "; ".join(lacking) or "all of it is there")
+        else (
+            READY,
+            not lacking,
+            conditions.LACKING if lacking else "Available",
+            "; ".join(lacking) or "all of it is there",
+        )
     )
     return SlurmClusterStatus(
         observed_generation=meta.generation,
@@ -117,11 +120,13 @@ def status(meta: Metadata, spec: SlurmClusterSpec, *, before: SlurmClusterStatus
 
 
 def _said(spec: SlurmClusterSpec, sight: Sight) -> Iterable[Said]:
-    yield _part(sight, "ControllerAvailable", ("controller",) if spec.controller.replicas else ())
+    yield _part(sight, conditions.CONTROLLER_AVAILABLE, ("controller",) if spec.controller.replicas else ())
     ours = spec.accounting.enabled and not spec.accounting.remote_host
     own = ours and not spec.accounting.external.host
-    yield _part(sight, "AccountingAvailable", (*(("mysql",) if own else ()), *(("accounting",) if ours else ())))
-    yield _part(sight, "LoginAvailable", ("login",) if spec.login.enabled and spec.login.replicas else ())
+    yield _part(
+        sight, conditions.ACCOUNTING_AVAILABLE, (*(("mysql",) if own else ()), *(("accounting",) if ours else ()))
+    )
+    yield _part(sight, conditions.LOGIN_AVAILABLE, ("login",) if spec.login.enabled and spec.login.replicas else ())
     yield _node_sets(spec, sight)
     yield _configuration(sight.configuration)
     yield _in_step(spec, sight)
@@ -132,9 +137,13 @@ def _part(sight: Sight, kind: str, wanted: tuple[str, ...]) -> Said:
         return kind, True, "NotWanted", "it is switched off, or somebody else's"
     missing = [one for one in wanted if one not in sight.workloads]
     if missing:
-        return kind, False, "NotMade", f"{', '.join(missing)} is still to be made"
+        return kind, False, conditions.NOT_MADE, f"{', '.join(missing)} is still to be made"
     late = [_words(one, sight.workloads[one]) for one in wanted if not sight.workloads[one].there]
-    return (kind, False, "NotReady", ", ".join(late)) if late else (kind, True, "Ready", f"{', '.join(wanted)}: ready")
+    return (
+        (kind, False, conditions.NOT_READY, ", ".join(late))
+        if late
+        else (kind, True, "Ready", f"{', '.join(wanted)}: ready")
+    )
 
 
 def _words(name: str, workload: Workload) -> str:
@@ -149,7 +158,7 @@ def _node_sets(spec: SlurmClusterSpec, sight: Sight) -> Said:
     late = [f"{one.metadata.name}: {_nodes(one)}" for one in sight.staying if _lacks(one)]
     late += [f"{one.metadata.name}: {_RETURNS}" for one in sight.leaving if _is_wanted(spec, one)]
     if late:
-        return kind, False, "NodesMissing", ", ".join(late)
+        return kind, False, conditions.NODES_MISSING, ", ".join(late)
     told = f"{len(sight.staying)} NodeSets have their nodes"
     return kind, True, "Ready", f"{told}; {farewell(sight.leaving)}" if sight.leaving else told
 
@@ -210,7 +219,7 @@ def _in_step(spec: SlurmClusterSpec, sight: Sight) -> Said:
         what = (
             "controller.replicas is 0" if spec.syncer.enabled and spec.syncer.replicas else "the syncer is switched off"
         )
-        return IN_STEP, False, "SwitchedOff", f"{what}: nothing drains, removes or configures Slurm nodes"
+        return IN_STEP, False, conditions.SWITCHED_OFF, f"{what}: nothing drains, removes or configures Slurm nodes"
     kind, there, reason, message = _part(sight, IN_STEP, ("syncer",))
     told = sight.report
     # First, since a syncer that cannot read Slurm is not ready either, and this is why.
@@ -228,7 +237,7 @@ def _waits(told: Report) -> Said:
         return IN_STEP, False, STUCK, "; ".join(told.stuck)
     if told.delayed:
         return IN_STEP, False, DELAYED, told.delayed
-    return IN_STEP, True, "InStep", "Slurm's nodes and their Pods are kept in step"
+    return IN_STEP, True, IN_STEP, "Slurm's nodes and their Pods are kept in step"
 
 
 def _conditions(meta: Metadata, *, before: SlurmClusterStatus, said: Sequence[Said]) -> Iterable[Condition]:

@@ -14,6 +14,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from sunk.model.contract import clusterobjects
+from sunk.model.contract.keyset import SLURM_KEY
 from sunk.operator.slurmcluster.builders import keys
 from sunk.operator.slurmcluster.builders.metadata import CONFIGURATION, metadata
 from sunk.operator.slurmcluster.builders.pods import (
@@ -146,7 +148,7 @@ def unnamed(cluster: Cluster, partitions: Sequence[str]) -> Object:
 
 def _in_force(cluster: Cluster) -> tuple[list[Object], list[Object]]:
     """What a program needs that speaks to slurmctld."""
-    volume = {"name": "conf", "configMap": {"name": cluster.named("slurm-conf")}}
+    volume = {"name": "conf", "configMap": {"name": cluster.named(clusterobjects.SLURM_CONF)}}
     return [volume], [{"name": "conf", "mountPath": f"{ETC}/{SLURM_CONF}", "subPath": SLURM_CONF, "readOnly": True}]
 
 
@@ -159,8 +161,8 @@ def _errand(  # noqa: PLR0913 - one for each thing in which they differ
     volumes: list[Object],
     mounts: list[Object],
 ) -> Object:
-    key = secret("key", secret=cluster.named("auth-slurm"), items={"slurm.key": "slurm.key"})
-    place = {"name": "key", "mountPath": f"{ETC}/slurm.key", "subPath": "slurm.key", "readOnly": True}
+    key = secret("key", secret=cluster.named(clusterobjects.AUTH_SLURM), items={SLURM_KEY: SLURM_KEY})
+    place = {"name": "key", "mountPath": f"{ETC}/{SLURM_KEY}", "subPath": SLURM_KEY, "readOnly": True}
     container: Object = {
         "name": "slurm",
         "command": ["bash", "-c", script, "errand", *arguments],

@@ -11,6 +11,7 @@ from hashlib import sha256
 from typing import Final
 
 from sunk.model.cluster.configuration import PriorityWeights
+from sunk.model.contract import clusterobjects
 from sunk.operator.slurmcluster.compute.scripts import EPILOG, PROLOG, UNKILLABLE
 from sunk.operator.slurmcluster.slurmconf import gres
 from sunk.operator.slurmcluster.slurmconf.leaving import leaving
@@ -22,9 +23,9 @@ SLURM_CONF: Final = "slurm.conf"
 PLUGSTACK: Final = "plugstack.conf"
 JOB_ENV_PLUGIN: Final = "optional /usr/lib/sunk/job_env.so\n"
 """Hands the environment of a definition on to jobs. Optional, since clients in other images read the file too."""
-CONTROLLER_PORT: Final = 6817
-NODE_PORT: Final = 6818
-ACCOUNTING_PORT: Final = 6819
+CONTROLLER_PORT: Final = clusterobjects.SLURMCTLD_PORT
+NODE_PORT: Final = clusterobjects.SLURMD_PORT
+ACCOUNTING_PORT: Final = clusterobjects.SLURMDBD_PORT
 SLURM_USER: Final = 64030
 STATE: Final = "/var/spool/slurmctld"
 ETC: Final = "/etc/slurm"

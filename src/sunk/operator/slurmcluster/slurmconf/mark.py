@@ -9,7 +9,7 @@ before they replace anything, and seen in force anew.
 
 from collections.abc import Mapping
 
-from sunk.model.mark import LINE, PARAMETER
+from sunk.model.contract.confighash import LINE, PARAMETER
 from sunk.operator.slurmcluster.builders.pods import image
 from sunk.operator.slurmcluster.slurmconf.conf import SLURM_CONF, fingerprint
 from sunk.operator.slurmcluster.view import Cluster

@@ -1,0 +1,241 @@
+"""Why a node is as it is, in sentences: from the Kubernetes Node up through its Pod to Slurm, and what to do next.
+
+Everything is taken from what Kubernetes holds. What Slurm says is there too: the syncer writes it on the Pod.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from msgspec import Struct
+
+from sunk.insight.status.members import ObservedMember, cause_of, line
+from sunk.kube.core import Condition, Node, Pod, condition
+from sunk.model import names
+from sunk.model.contract import clusterobjects, drains
+from sunk.model.contract.conditions import IN_STEP, NO_SYNCER
+from sunk.model.contract.report import Report
+from sunk.objects.clusters import SlurmCluster
+from sunk.objects.members import NodeSet
+from sunk.objects.standing import cleared, finished, pending_deletion, ready, running, terminating
+
+
+class Sentence(Struct, frozen=True, omit_defaults=True):
+    """One link of the chain: what it is about, and what is so. `grave` is what should not be so."""
+
+    about: str
+    text: str
+    since: datetime | None = None
+    grave: bool = False
+
+
+class Explanation(Struct, frozen=True):
+    """The chain, and what a person may do. `well` if there is nothing to explain."""
+
+    name: str
+    node: str
+    sentences: tuple[Sentence, ...]
+    advice: tuple[str, ...]
+    well: bool
+
+
+def explain(
+    seen: ObservedMember, *, owner: NodeSet | None, cluster: SlurmCluster | None, reason_key: str = names.CORDON_REASON
+) -> Explanation:
+    """Explain a member. `reason_key` is the annotation of Nodes that says why one was cordoned."""
+    report = report_of(cluster)
+    blind = _blind(cluster, report)
+    found = (*_membership(seen, owner), *_node(seen, reason_key), *_pod(seen), *_slurm(seen), *_syncer(report))
+    advice = tuple(dict.fromkeys((*_advice_to_the_blind(cluster, blind), *_advice(seen, cluster, report))))
+    return Explanation(seen.entry.name, seen.entry.node, (*blind, *found), advice, well=not advice)
+
+
+def report_of(cluster: SlurmCluster | None) -> Report:
+    """What the syncer last said of itself; empty if it has said nothing yet."""
+    return (cluster.status.syncer if cluster else None) or Report()
+
+
+def _blind(cluster: SlurmCluster | None, report: Report) -> tuple[Sentence, ...]:
+    """Say that what follows may be old: the syncer cannot read Slurm, or there is no syncer."""
+    told = next((one for one in (cluster.status.conditions if cluster else ()) if one.type == IN_STEP), None)
+    why = report.unseen
+    if not why and told is not None and told.status != "True" and told.reason in NO_SYNCER:
+        why = told.message
+    if not why:
+        return ()
+    since = told.last_transition_time if told is not None and told.status != "True" else None
+    return (Sentence("Syncer", f"{line(why)}. What follows may be old", since, grave=True),)
+
+
+def _advice_to_the_blind(cluster: SlurmCluster | None, blind: tuple[Sentence, ...]) -> Iterator[str]:
+    if blind and cluster is not None:
+        at = f"-n {cluster.metadata.namespace}"
+        yield f"kubectl get pods {at} -l {names.CLUSTER}={cluster.metadata.name}    # whether slurmctld and the syncer run"
+        yield f"kubectl logs {at} deploy/{clusterobjects.named(cluster.metadata.name, clusterobjects.SYNCER)} -c syncer --tail 50"
+
+
+def _membership(seen: ObservedMember, owner: NodeSet | None) -> Iterator[Sentence]:
+    entry, of = seen.entry, owner.metadata.name if owner else "a NodeSet that is gone"
+    match entry.state:
+        case "leaving":
+            why = line(entry.reason) or "no reason was given"
+            order = (
+                "First its Pod goes, once Slurm has no job there; then Slurm's record; then its place in the NodeSet"
+            )
+            yield Sentence("NodeSet", f"it is leaving {of}: {why}. {order}")
+        case "parked":
+            yield Sentence("NodeSet", f"it is a member of {of} and parked: Slurm has powered it down, so it has no Pod")
+        case _:
+            yield Sentence("NodeSet", f"it is a member of {of}")
+    if seen.refused:
+        yield Sentence("Slurm", f"it does not let the record go: {line(seen.refused)}", grave=True)
+
+
+def _node(seen: ObservedMember, reason_key: str) -> Iterator[Sentence]:
+    node = seen.node
+    if node is None:
+        if seen.node_known:
+            yield Sentence("Node", f"{seen.entry.node} is gone from Kubernetes", grave=True)
+        return
+    told = condition(node.status.conditions, "Ready")
+    if told is None or told.status != "True":
+        since = told.last_transition_time if told else None
+        yield Sentence("Node", f"{seen.entry.node} is not ready: {_why(told)}", since=since, grave=True)
+    if node.spec.unschedulable:
+        yield Sentence("Node", f"{seen.entry.node} is cordoned{_cordon_reason(seen.pod, node, reason_key)}", grave=True)
+
+
+def _cordon_reason(pod: Pod | None, node: Node, key: str) -> str:
+    # The operator knows under which key people write it, and has copied it to the Pod.
+    copied = "" if pod is None else pod.metadata.annotations.get(names.CORDON, "")
+    reason = copied or node.metadata.annotations.get(key, "")
+    return f": {line(reason)}" if reason else ", and nobody wrote down why"
+
+
+def _pod(seen: ObservedMember) -> Iterator[Sentence]:
+    pod = seen.pod
+    if pod is None:
+        if seen.entry.state == "joined":
+            yield Sentence("Pod", "there is none; the NodeSet controller makes one, or says why not", grave=True)
+        return
+    yield _life(pod)
+    if names.CORDON in pod.metadata.annotations:
+        yield Sentence("Pod", "it says that its Node is cordoned, which the Pod controller has written there")
+    if (drain := pod.metadata.annotations.get(names.KEPT_DRAIN)) is not None:
+        text = f"it says that a person had drained this machine before it left: {line(drain)}"
+        yield Sentence("Pod", f"{text}. A new record of Slurm gets that drain again")
+    if (why := pending_deletion(pod)) is not None:
+        done = "Slurm has let it go" if cleared(pod) else "it stays until Slurm has no job there"
+        yield Sentence("Pod", f"it has to go: {line(why)}; {done}")
+
+
+def _life(pod: Pod) -> Sentence:
+    if terminating(pod):
+        return Sentence("Pod", "it is ending", since=pod.metadata.deletion_timestamp, grave=True)
+    if finished(pod):
+        return Sentence("Pod", f"it has ended ({pod.status.phase}){_because(cause_of(pod))}", grave=True)
+    if ready(pod):
+        return Sentence("Pod", "it is ready")
+    told = condition(pod.status.conditions, "Ready")
+    since = told.last_transition_time if told else pod.metadata.creation_timestamp
+    return Sentence("Pod", f"it is not ready{_because(cause_of(pod))}", since=since, grave=True)
+
+
+def _slurm(seen: ObservedMember) -> Iterator[Sentence]:
+    pod = seen.pod
+    if pod is None:
+        return
+    drain = condition(pod.status.conditions, names.SLURM_DRAIN)
+    if drain is None:
+        yield Sentence("Slurm", "the syncer has not said anything about this node yet", grave=True)
+        return
+    if drain.status == "Unknown":
+        yield Sentence("Slurm", f"it does not know this node: {_why(drain)}", drain.last_transition_time, grave=True)
+        return
+    if drain.status == "True":
+        yield from _drained(seen, drain)
+    lost = condition(pod.status.conditions, names.SLURM_NOT_RESPONDING)
+    if lost is not None and lost.status == "True":
+        yield Sentence("Slurm", "it does not hear from slurmd there", lost.last_transition_time, grave=True)
+    if running(pod):
+        told = condition(pod.status.conditions, names.SLURM_RUNNING)
+        yield Sentence("Slurm", f"something runs there{_because(told.message if told else '')}")
+    elif drain.status != "True":
+        yield Sentence("Slurm", "it is in service and idle")
+
+
+def _drained(seen: ObservedMember, drain: Condition) -> Iterator[Sentence]:
+    reason = line(drain.message) or "no reason was given"
+    if drain.message == drains.NEW:
+        text = "its record is new, and takes no job before the syncer has looked at it: that takes it a moment"
+        yield Sentence("Slurm", text, drain.last_transition_time)
+        return
+    if drain.message.startswith(drains.PREFIX):
+        text = f'it is drained by the syncer: "{reason}"'
+        text += (
+            ", which follows from the above" if _caused(seen) else ". The cause is gone: the syncer lifts it by itself"
+        )
+        yield Sentence("Slurm", text, drain.last_transition_time, grave=True)
+        return
+    text = f'it is drained, and not by SUNK: "{reason}". SUNK does not lift that'
+    if drains.VERIFY in drain.message:
+        text = f'it is drained until the machine is verified: "{reason}"'
+    yield Sentence("Slurm", text, drain.last_transition_time, grave=True)
+    if drains.VERIFY in drain.message:
+        yield _verified(seen.pod)
+
+
+def _verified(pod: Pod | None) -> Sentence:
+    told = condition(pod.status.conditions, names.HPC_VERIFICATION) if pod else None
+    if told is None:
+        return Sentence("Pod", f"nobody has verified it: it has no condition {names.HPC_VERIFICATION}", grave=True)
+    passed = "passed" if told.status == "True" else "did not pass"
+    return Sentence(
+        "Pod", f"its last verification {passed}; only a pass after the drain counts", told.last_transition_time
+    )
+
+
+def _caused(seen: ObservedMember) -> bool:
+    pod, node = seen.pod, seen.node
+    if pod is None or not ready(pod) or seen.entry.state == "leaving":
+        return True
+    cordoned = names.CORDON in pod.metadata.annotations or (node is not None and node.spec.unschedulable)
+    return cordoned or pending_deletion(pod) is not None
+
+
+def _syncer(report: Report) -> Iterator[Sentence]:
+    if report.held:
+        yield Sentence("Syncer", f"it holds back all that destroys: {line(report.held)}", grave=True)
+    if report.delayed:
+        yield Sentence("Syncer", f"it waits: {line(report.delayed)}")
+
+
+def _advice(seen: ObservedMember, cluster: SlurmCluster | None, report: Report) -> Iterator[str]:
+    pod, node, name = seen.pod, seen.node, seen.entry.name
+    if node is not None and node.spec.unschedulable:
+        yield f"kubectl uncordon {seen.entry.node}    # when the machine is well: Slurm follows by itself"
+    if pod is None:
+        if seen.entry.state == "joined":
+            yield "sunk status    # what the NodeSet says of itself"
+        return
+    at = f"-n {pod.metadata.namespace} {name}"
+    if not ready(pod) and not terminating(pod):
+        yield f"kubectl describe pod {at}"
+        yield f"kubectl logs {at} -c {names.SLURMD} --tail 50"
+    drain = condition(pod.status.conditions, names.SLURM_DRAIN)
+    if drain is None:
+        syncer = clusterobjects.named(cluster.metadata.name, clusterobjects.SYNCER) if cluster else "…-syncer"
+        yield f"kubectl logs -n {pod.metadata.namespace} deploy/{syncer} --tail 50    # whether it runs"
+    elif drain.status == "True" and not drain.message.startswith(drains.PREFIX):
+        yield f"sunk undrain {name}    # when that is no longer so"
+    if pending_deletion(pod) is not None and running(pod):
+        yield f"squeue -w {name}    # what it waits for; the Pod goes when that has ended"
+    if report.held:
+        yield "sunk status    # look at what is held back, and accept it if it is true"
+
+
+def _why(told: Condition | None) -> str:
+    return line(told.message or told.reason) if told and (told.message or told.reason) else "no reason was given"
+
+
+def _because(text: str) -> str:
+    return f": {line(text)}" if text else ""

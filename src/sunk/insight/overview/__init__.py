@@ -1,1 +1,0 @@
-"""What became of all SlurmClusters and NodeSets, on one page: `sunk status`."""

@@ -1,0 +1,127 @@
+"""What there is to say about a member of a NodeSet that is not plainly well."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Final
+
+from msgspec import Struct
+
+from sunk.kube.core import Node, Pod, condition
+from sunk.model import names
+from sunk.model.contract import drains
+from sunk.model.nodeslice import Entry
+from sunk.objects.standing import cleared, finished, pending_deletion, ready, terminating
+
+LONGEST: Final = 200
+
+
+class Note(Struct, frozen=True, omit_defaults=True):
+    """One thing about a member. `grave` is what should not be so; the rest is somebody's wish, or takes its time."""
+
+    text: str
+    since: datetime | None = None
+    grave: bool = False
+
+
+class ObservedMember(Struct, frozen=True):
+    """A member and what is there of it. `node_known` is off where Nodes could not be read."""
+
+    entry: Entry
+    pod: Pod | None = None
+    node: Node | None = None
+    node_known: bool = True
+    refused: str = ""
+    """Why Slurm does not let it go."""
+
+
+def notes(seen: ObservedMember) -> tuple[Note, ...]:
+    """Everything that keeps a member from being plainly well, the weightiest about it first."""
+    if seen.entry.state == "parked" and seen.pod is None:
+        return ()
+    return (*_membership(seen), *_of_node(seen), *_of_pod(seen))
+
+
+def _membership(seen: ObservedMember) -> Iterator[Note]:
+    if seen.entry.state == "leaving":
+        yield Note(line(seen.entry.reason) or "no reason was given")
+    if seen.refused:
+        yield Note(f"Slurm does not let it go: {line(seen.refused)}", grave=True)
+
+
+def _of_node(seen: ObservedMember) -> Iterator[Note]:
+    node = seen.node
+    if node is None:
+        if seen.node_known:
+            yield Note("its Node is gone", grave=True)
+        return
+    told = condition(node.status.conditions, "Ready")
+    if told is None or told.status != "True":
+        yield Note("its Node is not ready", since=told.last_transition_time if told else None, grave=True)
+    if node.spec.unschedulable:
+        yield Note("cordoned")
+
+
+def _of_pod(seen: ObservedMember) -> Iterator[Note]:
+    pod = seen.pod
+    if pod is None:
+        gone = seen.entry.state == "leaving"
+        yield Note("its Pod is gone, and Slurm has still to forget it" if gone else "has no Pod", grave=not gone)
+        return
+    yield from _life(pod)
+    yield from _in_slurm(pod)
+    why = pending_deletion(pod)
+    if why is not None and not (seen.entry.state == "leaving" and why == seen.entry.reason):
+        yield Note(f"has to go: {line(why)}")
+    if cleared(pod):
+        yield Note("Slurm has let it go")
+
+
+def _life(pod: Pod) -> Iterator[Note]:
+    if terminating(pod):
+        yield Note("its Pod is ending", since=pod.metadata.deletion_timestamp)
+    elif finished(pod):
+        yield Note(_because(f"its Pod has ended ({pod.status.phase})", cause_of(pod)), grave=True)
+    elif pod.status.phase != "Running":
+        text = _because("its Pod is pending", cause_of(pod))
+        yield Note(text, since=pod.metadata.creation_timestamp, grave=True)
+    elif not ready(pod):
+        told = condition(pod.status.conditions, "Ready")
+        since = told.last_transition_time if told else None
+        yield Note(_because("its Pod is not ready", cause_of(pod)), since=since, grave=True)
+
+
+def _in_slurm(pod: Pod) -> Iterator[Note]:
+    drain = condition(pod.status.conditions, names.SLURM_DRAIN)
+    if drain is not None and drain.status == "True":
+        by = "drained by SUNK" if drain.message.startswith(drains.PREFIX) else "drained in Slurm"
+        yield Note(_because(by, line(drain.message)), since=drain.last_transition_time)
+    lost = condition(pod.status.conditions, names.SLURM_NOT_RESPONDING)
+    if lost is not None and lost.status == "True":
+        yield Note("Slurm does not hear from it", since=lost.last_transition_time, grave=True)
+
+
+def cause_of(pod: Pod) -> str:
+    """Why it is as it is: what a container waits for or ended with, why no Node took it, what the kubelet says."""
+    for container in pod.status.container_statuses:
+        state = container.state
+        if state.waiting is not None and state.waiting.reason not in {"", "ContainerCreating", "PodInitializing"}:
+            return _joined(container.name, state.waiting.reason, state.waiting.message)
+        if state.terminated is not None:
+            return _joined(container.name, state.terminated.reason, f"exit code {state.terminated.exit_code}")
+    place = condition(pod.status.conditions, "PodScheduled")
+    if place is not None and place.status == "False":
+        return line(place.message)
+    return line(pod.status.message or pod.status.reason)
+
+
+def _joined(*parts: str) -> str:
+    return line(" ".join(filter(None, parts)))
+
+
+def _because(text: str, why: str) -> str:
+    return f"{text}: {why}" if why else text
+
+
+def line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"

@@ -1,0 +1,25 @@
+"""Names of a Slurm cluster's objects that more than one process looks for, and the ports on which its daemons listen.
+
+An object is called `<name of the SlurmCluster>-<suffix>`.
+"""
+
+from typing import Final
+
+SLURM_CONF: Final = "slurm-conf"
+"""ConfigMap: made by the operator, mounted by slurmctld, followed by the syncer."""
+SLURMDBD_CONF: Final = "slurmdbd-conf"
+AUTH_SLURM: Final = "auth-slurm"
+"""Secret: the keys of auth/slurm. Made by the operator, changed by `sunk keys`."""
+SYNCER: Final = "syncer"
+"""Deployment, Lease and Role of the syncer."""
+
+SLURMCTLD_PORT: Final = 6817
+SLURMD_PORT: Final = 6818
+SLURMDBD_PORT: Final = 6819
+SLURMRESTD_PORT: Final = 6820
+HEALTH_PORT: Final = 8080
+"""/healthz, /readyz and /metrics of our own processes, unless told otherwise."""
+
+
+def named(cluster: str, suffix: str) -> str:
+    return f"{cluster}-{suffix}"

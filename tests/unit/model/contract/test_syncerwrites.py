@@ -1,0 +1,48 @@
+"""The policies of the chart allow what the syncer is declared to write, and nothing else."""
+
+import re
+from pathlib import Path
+
+import pytest
+from tests.unit.operator.slurmcluster.made import cluster
+
+from sunk.model import names
+from sunk.model.cluster.kind import OF_SYNCER
+from sunk.model.contract import syncerwrites
+from sunk.operator.slurmcluster.daemons.syncer import objects
+from sunk.syncer.conditions import plan
+
+TEMPLATES = Path(__file__).parents[4] / "charts" / "sunk" / "templates"
+POLICY = (TEMPLATES / "syncerpolicy.yaml").read_text()
+
+
+def allowed() -> list[set[str]]:
+    """The lists of words in the policies, in their order."""
+    lists = re.findall(r"\[('[^\]]+)\]", POLICY)
+    return [set(re.findall(r"'([^']+)'", one)) for one in lists]
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [syncerwrites.POD_LABELS, syncerwrites.POD_ANNOTATIONS, syncerwrites.POD_CONDITIONS, OF_SYNCER],
+)
+def test_a_policy_allows_what_is_declared(declared: tuple[str, ...]) -> None:
+    assert set(declared) in allowed()
+
+
+def test_no_policy_allows_more() -> None:
+    kept = {"ownerReferences", "finalizers"}
+    everything = {*syncerwrites.POD_LABELS, *syncerwrites.POD_ANNOTATIONS, *syncerwrites.POD_CONDITIONS, *OF_SYNCER}
+    assert set().union(*allowed()) == everything | kept
+
+
+def test_the_account_has_the_name_by_which_policies_know_it() -> None:
+    made = cluster()
+    account = next(one for one in objects(made) if one["kind"] == "ServiceAccount")
+    assert account["metadata"]["name"] == f"{made.name}{syncerwrites.ACCOUNT_SUFFIX}"
+    assert f"endsWith('{syncerwrites.ACCOUNT_SUFFIX}')" in (TEMPLATES / "_names.tpl").read_text()
+
+
+def test_the_syncer_says_of_a_pod_what_is_declared() -> None:
+    assert set(plan.LABELS) == set(syncerwrites.POD_CONDITIONS)
+    assert {*plan.LABELS.values(), names.EVICTABLE} == set(syncerwrites.POD_LABELS)
