@@ -9,7 +9,7 @@ import click
 from sunk.service.asking import asked, reaching
 
 if TYPE_CHECKING:
-    from sunk.insight.drain.request import Outcome
+    from sunk.insight.drain.request import RequestOutcome
     from sunk.kube.api.client import Client
 
 _wait = click.option(
@@ -74,7 +74,7 @@ def _give(
     timeout: float,
     at: tuple[Path | None, str | None, str | None],
 ) -> None:
-    async def give(client: "Client", where: str) -> "list[Outcome]":
+    async def give(client: "Client", where: str) -> "list[RequestOutcome]":
         from sunk.insight.drain import request
 
         order = request.order(act, reason)

@@ -28,7 +28,7 @@ SHOWN: Final = 5
 _COMPUTE: Final = f"{names.COMPONENT}={names.COMPUTE}"
 
 
-class Outcome(Struct, frozen=True):
+class RequestOutcome(Struct, frozen=True):
     """What became of an order about one node."""
 
     node: str
@@ -43,7 +43,7 @@ async def send(
     targets: Sequence[str],
     order: Order,
     patience: float = 30.0,
-) -> list[Outcome]:
+) -> list[RequestOutcome]:
     """Ask, and wait for the answers."""
     pods = chosen(targets, (await client.list(PODS, Scope(namespace=namespace, labels=_COMPUTE))).items)
     outcomes = [outcome for outcome in [await _ask(client, pod, order) for pod in pods] if outcome is not None]
@@ -52,20 +52,20 @@ async def send(
     return sorted(outcomes, key=lambda outcome: outcome.node)
 
 
-async def _ask(client: Client, pod: Pod, order: Order) -> Outcome | None:
+async def _ask(client: Client, pod: Pod, order: Order) -> RequestOutcome | None:
     note = {names.ORDER: json.encode(about(order, pod)).decode()}
     body = {"metadata": {"uid": pod.metadata.uid, "annotations": note}}
     try:
         await client.patch(PODS, pod.metadata.name, Merge(body), namespace=pod.metadata.namespace)
     except NotFound:
-        return Outcome(pod.metadata.name, done=False, words="its Pod has just gone: ask again when it is back")
+        return RequestOutcome(pod.metadata.name, done=False, words="its Pod has just gone: ask again when it is back")
     return None
 
 
 async def _answers(
     client: Client, namespace: str, waiting: Collection[str], *, order: Order, patience: float
-) -> list[Outcome]:
-    outcomes: dict[str, Outcome] = {}
+) -> list[RequestOutcome]:
+    outcomes: dict[str, RequestOutcome] = {}
     pending = set(waiting)
     with suppress(TimeoutError):
         async with asyncio.timeout(patience):
@@ -73,11 +73,13 @@ async def _answers(
                 for pod in (await client.list(PODS, Scope(namespace=namespace, labels=_COMPUTE))).items:
                     said = answer(pod)
                     if pod.metadata.name in pending and said is not None and said.id == order.id:
-                        outcomes[pod.metadata.name] = Outcome(pod.metadata.name, done=said.done, words=said.words)
+                        outcomes[pod.metadata.name] = RequestOutcome(
+                            pod.metadata.name, done=said.done, words=said.words
+                        )
                 pending -= outcomes.keys()
                 await asyncio.sleep(INTERVAL if pending else 0)
     silent = f"no answer within {patience:g} s: look whether the syncer runs. The order stands, and it may yet be done"
-    return [*outcomes.values(), *(Outcome(name, done=False, words=silent) for name in pending)]
+    return [*outcomes.values(), *(RequestOutcome(name, done=False, words=silent) for name in pending)]
 
 
 def answer(pod: Pod) -> Answer | None:

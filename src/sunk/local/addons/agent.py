@@ -16,7 +16,7 @@ from sunk.kube.auth import access
 from sunk.kube.cache.collection import Collection
 from sunk.kube.control.controller import Controller, Source, itself
 from sunk.kube.control.tasks import running
-from sunk.kube.core import CLAIMS, ENDPOINT_SLICES, NODES, SERVICES, VOLUMES, NodeSpec, condition
+from sunk.kube.core import CLAIMS, ENDPOINT_SLICES, NODES, SERVICES, VOLUMES, Node, condition
 from sunk.kube.errors import ApiError, Unreachable
 from sunk.kube.process import logs
 from sunk.kube.process.loop import run
@@ -24,7 +24,7 @@ from sunk.kube.resource import Key
 from sunk.local.addons import balancers, volumes
 from sunk.local.kubernetes.cluster import LocalCluster, find, settled
 from sunk.local.kubernetes.controlplane import dns_objects
-from sunk.local.kubernetes.spec import NodeSpec as Wanted
+from sunk.local.kubernetes.spec import LocalNode as Wanted
 from sunk.model.refusal import Refusal
 
 MANAGER: Final = "sunk-local"
@@ -72,7 +72,7 @@ async def apply(kube: Client, body: dict[str, Any]) -> None:
     await kube.request("PATCH", path, body=body, query=query, media=Apply.media)
 
 
-def describer(nodes: Collection[NodeSpec], cluster: LocalCluster) -> Controller[Key]:
+def describer(nodes: Collection[Node], cluster: LocalCluster) -> Controller[Key]:
     """Give each Node its labels and resources, again whenever it comes back without them; tell when all are ready."""
     wanted = {Key("", node.name): node for node in cluster.spec.nodes}
 
@@ -87,12 +87,12 @@ def describer(nodes: Collection[NodeSpec], cluster: LocalCluster) -> Controller[
     return Controller("nodes", reconcile, sources=[Source(nodes.store, itself)])
 
 
-def ready(node: NodeSpec) -> bool:
+def ready(node: Node) -> bool:
     state = condition(node.status.conditions, "Ready")
     return state is not None and state.status == "True"
 
 
-def missing(node: NodeSpec, wanted: Wanted) -> dict[str, dict[str, Any]]:
+def missing(node: Node, wanted: Wanted) -> dict[str, dict[str, Any]]:
     """What a Node lacks of what nodes.yaml says, as patches by subresource ("" is the object itself)."""
     labels = {key: value for key, value in wanted.labels.items() if node.metadata.labels.get(key) != value}
     resources = {key: str(count) for key, count in wanted.resources.items()}

@@ -16,7 +16,7 @@ from sunk.local.build.parts import Parts
 from sunk.local.kubernetes import cgroups
 from sunk.local.kubernetes.network import LocalNetwork
 from sunk.local.kubernetes.process import Daemon
-from sunk.local.kubernetes.spec import NodeSpec
+from sunk.local.kubernetes.spec import LocalNode
 
 CONTAINERD_SERVES = "Start streaming server"
 """What containerd says last before it takes calls of a kubelet."""
@@ -61,7 +61,7 @@ class Machine(msgspec.Struct, frozen=True):
     """A node's place: which one it is, and where its files are."""
 
     cluster: str
-    node: NodeSpec
+    node: LocalNode
     index: int
     folder: Path
     network: LocalNetwork

@@ -22,7 +22,7 @@ class Taint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     value: str = ""
 
 
-class NodeSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class LocalNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One node: a name, and what Kubernetes should believe about it."""
 
     name: str
@@ -35,14 +35,14 @@ class NodeSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class NodesFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The contents of a nodes.yaml."""
 
-    nodes: tuple[NodeSpec, ...]
+    nodes: tuple[LocalNode, ...]
 
 
 class ClusterSpec(msgspec.Struct, frozen=True):
     """What `up` was asked for. A cluster without nodes is a bare API."""
 
     name: str
-    nodes: tuple[NodeSpec, ...]
+    nodes: tuple[LocalNode, ...]
 
     @property
     def node_names(self) -> tuple[str, ...]:
@@ -63,7 +63,9 @@ def chosen(name: str, *, count: int | None, file: Path | None, api_only: bool) -
 def plain(name: str, *, count: int) -> ClusterSpec:
     if not 1 <= count <= MOST_NODES:
         raise Refusal(f"--nodes {count}: a local cluster has 1 to {MOST_NODES} nodes. For none, use --api-only.")
-    return checked(ClusterSpec(name=name, nodes=tuple(NodeSpec(name=f"node-{index}") for index in range(1, count + 1))))
+    return checked(
+        ClusterSpec(name=name, nodes=tuple(LocalNode(name=f"node-{index}") for index in range(1, count + 1)))
+    )
 
 
 def from_file(name: str, *, file: Path) -> ClusterSpec:

@@ -23,7 +23,7 @@ SOCKET: Final = "socket"
 VERBS: Final = frozenset({"run", "attempt", "start", "stop", "kill", "add", "states", "expect", "answers", "log"})
 
 
-class Call(msgspec.Struct, frozen=True):
+class RemoteCall(msgspec.Struct, frozen=True):
     """One call of a verb."""
 
     verb: str
@@ -47,7 +47,7 @@ def serve(slurm: Slurm) -> Iterator[None]:
     class Handler(socketserver.StreamRequestHandler):
         def handle(self) -> None:
             for line in self.rfile:
-                self.wfile.write(msgspec.json.encode(fulfil(slurm, msgspec.json.decode(line, type=Call))) + b"\n")
+                self.wfile.write(msgspec.json.encode(fulfil(slurm, msgspec.json.decode(line, type=RemoteCall))) + b"\n")
 
     with socketserver.ThreadingUnixStreamServer(str(path), Handler) as server:
         server.daemon_threads = True
@@ -61,7 +61,7 @@ def serve(slurm: Slurm) -> Iterator[None]:
             thread.join()
 
 
-def fulfil(slurm: Slurm, wish: Call) -> Reply:
+def fulfil(slurm: Slurm, wish: RemoteCall) -> Reply:
     if wish.verb not in VERBS:
         return Reply(refusal=f"a cluster cannot {wish.verb}. It can {', '.join(sorted(VERBS))}.")
     words = [msgspec.convert(word, Node) if isinstance(word, dict) else word for word in wish.words]
@@ -108,7 +108,7 @@ class Remote:
         return str(self._ask("log", name))
 
     def _ask(self, verb: str, *words: Any, **options: Any) -> Any:
-        wish = Call(verb=verb, words=list(words), options=options)
+        wish = RemoteCall(verb=verb, words=list(words), options=options)
         with socket.socket(socket.AF_UNIX) as wire:
             wire.connect(str(self._path))
             wire.sendall(msgspec.json.encode(wish) + b"\n")

@@ -1,13 +1,13 @@
-from sunk.kube.core import NodeSpec, NodeStatus
+from sunk.kube.core import Node, NodeStatus
 from sunk.kube.resource import Metadata
 from sunk.local.addons.agent import missing
-from sunk.local.kubernetes.spec import NodeSpec as Wanted
+from sunk.local.kubernetes.spec import LocalNode as Wanted
 
 WANTED = Wanted(name="a", labels={"class": "H100"}, resources={"nvidia.com/gpu": 8})
 
 
-def node(*, labels: dict[str, str], capacity: dict[str, str], allocatable: dict[str, str]) -> NodeSpec:
-    return NodeSpec(
+def node(*, labels: dict[str, str], capacity: dict[str, str], allocatable: dict[str, str]) -> Node:
+    return Node(
         metadata=Metadata(name="a", labels=labels),
         status=NodeStatus(capacity=capacity, allocatable=allocatable),
     )

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from sunk.local.kubernetes.network import MOST_NODES
-from sunk.local.kubernetes.spec import ClusterSpec, NodeSpec, Taint, chosen, from_file, plain
+from sunk.local.kubernetes.spec import ClusterSpec, LocalNode, Taint, chosen, from_file, plain
 from sunk.model.refusal import Refusal
 
 WHOLE = """
@@ -23,13 +23,13 @@ def written(folder: Path, text: str) -> Path:
 
 
 def test_a_nodes_file_gives_names_labels_taints_and_resources(tmp_path: Path) -> None:
-    gpu = NodeSpec(
+    gpu = LocalNode(
         name="gpu-1",
         labels={"gpu.nvidia.com/class": "H100_NVLINK_80GB"},
         taints=(Taint(key="dedicated", value="slurm", effect="NoSchedule"),),
         resources={"nvidia.com/gpu": 8},
     )
-    assert from_file("a", file=written(tmp_path, WHOLE)) == ClusterSpec(name="a", nodes=(gpu, NodeSpec(name="cpu-1")))
+    assert from_file("a", file=written(tmp_path, WHOLE)) == ClusterSpec(name="a", nodes=(gpu, LocalNode(name="cpu-1")))
 
 
 @pytest.mark.parametrize(
