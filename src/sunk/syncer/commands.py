@@ -12,14 +12,14 @@ from sunk.service.options import ServiceOptions, run, serving
 if TYPE_CHECKING:
     from sunk.kube.auth.access import Access
     from sunk.service.process import ServiceSettings
-    from sunk.syncer.process import Choice
+    from sunk.syncer.process import SyncerOptions
 
 F = TypeVar("F", bound=Callable[..., Any])
 _POSITIVE = click.FloatRange(min=0)
 
 
-def _manner(command: F) -> F:
-    """The options that say how it behaves; they are the fields of `sunk.syncer.context.Manner`."""
+def _settings(command: F) -> F:
+    """The options that say how it behaves; they are the fields of `sunk.syncer.context.Settings`."""
     made = (
         _seconds("--not-ready-after", 5.0, "A node is drained after its Pod has not been ready for this long."),
         click.option(
@@ -73,35 +73,35 @@ def _seconds(name: str, default: float, text: str) -> Callable[[F], F]:
     help="Where it is.",
 )
 @serving(workers=16, at_once="How many Pods are written to at once.", stop_seconds=10.0)
-@_manner
-def syncer(*, cluster: str, namespace: str, service_options: ServiceOptions, **manner: Any) -> None:
+@_settings
+def syncer(*, cluster: str, namespace: str, service_options: ServiceOptions, **settings: Any) -> None:
     """Keep Slurm's nodes and their Pods in step, both ways.
 
     Runs where libslurm is: in the image sunk, beside a sackd of the cluster, until SIGTERM. Any number of replicas may
     run: one leads, the others stand by with everything read.
     """
-    from sunk.syncer.context import Manner
-    from sunk.syncer.process import Choice
+    from sunk.syncer.context import Settings
+    from sunk.syncer.process import SyncerOptions
 
-    found = service_options.begin()
-    choice = Choice(cluster=cluster, namespace=namespace or found.namespace, manner=Manner(**manner))
-    service_settings = service_options.settings(
-        name=choice.name, namespaces=(choice.namespace,), lease_namespace=choice.namespace
+    access = service_options.begin()
+    options = SyncerOptions(cluster=cluster, namespace=namespace or access.namespace, settings=Settings(**settings))
+    service = service_options.settings(
+        name=options.name, namespaces=(options.namespace,), lease_namespace=options.namespace
     )
-    _run(choice, service_settings, access=found)
+    _run(options, service, access=access)
 
 
-def _run(choice: "Choice", service_settings: "ServiceSettings", *, access: "Access") -> None:
+def _run(options: "SyncerOptions", service: "ServiceSettings", *, access: "Access") -> None:
     from sunk.kube.process import loop
     from sunk.slurm.libslurm.wire import Wire
     from sunk.syncer.config.startup import until_usable
-    from sunk.syncer.metrics import Counted
+    from sunk.syncer.metrics import CountingLibrary
     from sunk.syncer.process import syncer as build
 
-    if not loop.run(until_usable(host=service_settings.host, port=service_settings.port)):
+    if not loop.run(until_usable(host=service.host, port=service.port)):
         return
-    library = Counted(Wire())
-    _leave(run(service_settings, access=access, builds=(build(choice, library=library),), called="syncer"))
+    library = CountingLibrary(Wire())
+    _leave(run(service, access=access, builds=(build(options, library=library),), called="syncer"))
 
 
 def _leave(code: int) -> NoReturn:

@@ -1,11 +1,12 @@
-"""What every part of the syncer stands on: both sides as last read, the way to write to each, and how it is set up.
+"""What every part of the syncer works with: both sides as last read, the way to write to each, and the settings.
 
-One look decides for all nodes that changed; the parts are
+The parts are
 
-- `downward`: Kubernetes to Slurm (drains, features, extra, orders of people),
-- `upward`: Slurm to Kubernetes (conditions and labels of Pods),
+- `drains`: Kubernetes to Slurm (drains, features, `Extra`, requests of people),
+- `conditions`: Slurm to Kubernetes (conditions and labels of Pods),
 - `removal`: what may be deleted, and Slurm's records of what has left,
-- `configuration`: that slurmctld runs what is wanted.
+- `config`: that slurmctld runs what is wanted,
+- `visibility`: what the syncer reports about the cluster as a whole.
 
 Each owns the fields that it writes and remembers nothing that reading both sides would not bring back.
 """
@@ -27,30 +28,30 @@ from sunk.slurm.orders.nodes import Orders
 from sunk.syncer.pods import ComputePod
 
 
-class Manner(Struct, frozen=True):
+class Settings(Struct, frozen=True):
     """How the syncer behaves; times in seconds. The chart sets these under `syncer.config.syncer`."""
 
     clean_up: bool = True
     """Delete Slurm's record of nodes that have left."""
     not_ready_after: float = 5.0
-    """A Pod that is not ready for so long drains its node."""
+    """A node is drained after its Pod has not been ready for this long."""
     wave_share: float = 0.2
     """If more than this share of the Pods stop being ready together, they wait for `wave_delay` instead."""
     wave_delay: float = 60.0
     skew: float = 5.0
     """How far the clocks of Slurm and Kubernetes may be apart."""
     calm: float = 5.0
-    """After an undrain a node does not respond for a moment; so long that is not told."""
+    """Ignore NOT_RESPONDING for this long after an undrain."""
     gather: float = 0.2
     """The least time between two rounds of orders, so that many changes share a call."""
     restart_unknown_after: float = 60.0
-    """A Pod that is ready for so long, and that Slurm does not know, is started anew."""
+    """A Pod that is ready is replaced after Slurm has not known it for this long."""
     forget_after: float = 60.0
-    """A record that was ours, and is in no NodeSlice for so long, is deleted."""
+    """A record that was ours is deleted after it has been in no NodeSlice for this long."""
 
 
-class Ground(Struct, frozen=True):
-    """What is shared. Collections are followed and the mirror is run by the process, also while another one leads."""
+class Context(Struct, frozen=True):
+    """What is shared. The process follows the collections and runs the mirror, also while another one leads."""
 
     namespace: str
     cluster: str
@@ -62,11 +63,11 @@ class Ground(Struct, frozen=True):
     sets: Collection[NodeSet]
     clusters: Collection[SlurmCluster]
     files: Collection[ConfigMap]
-    """Of the one ConfigMap that is slurmctld's configuration."""
+    """Only the ConfigMap that is slurmctld's configuration."""
     library: Library
     mirror: Mirror
     orders: Orders
-    manner: Manner = Manner()
+    settings: Settings = Settings()
 
     def pod(self, name: str) -> ComputePod | None:
         """The Pod of a Slurm node: they have the same name."""

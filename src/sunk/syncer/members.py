@@ -1,7 +1,7 @@
 """Whose names are ours: the entries of all NodeSlices of this cluster, by name.
 
 Slices hold up to a hundred entries each, and most questions are about one name. So the entries are kept by name as the
-slices change, and who subscribes hears of names, each only if its own entry differs.
+slices change, and subscribers are called with names, each only if its own entry differs.
 
 An entry that moves from one slice to another is added there before it is removed here, so for a moment two slices hold
 the name. While they disagree, the one that is not leaving counts: upon the other, a record of Slurm would be deleted.
@@ -43,13 +43,13 @@ class Members:
     def __init__(self, slices: Store[NodeSlice], *, cluster: str) -> None:
         self._cluster: Final = cluster
         self._held: dict[str, Member] = {}
-        self._twice: dict[str, dict[Key, Member]] = {}
+        self._contested: dict[str, dict[Key, Member]] = {}
         """Only names that more than one slice holds."""
         self._leaving: dict[str, None] = {}
         self._subscribers: list[Subscriber] = []
-        for each in slices.all():
-            self._hear(each.key, None, each)
-        slices.subscribe(self._hear)
+        for node_slice in slices.all():
+            self._on_slice(node_slice.key, None, node_slice)
+        slices.subscribe(self._on_slice)
 
     def get(self, name: str) -> Member | None:
         return self._held.get(name)
@@ -68,14 +68,14 @@ class Members:
         return name in self._held
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
-        """Be called with each name whose member changed, came or went. Returns how to end that."""
+        """Call it with each name whose member changed, came or went. Returns how to unsubscribe."""
         self._subscribers.append(subscriber)
         return lambda: self._subscribers.remove(subscriber)
 
     # What the slices say
 
-    def _hear(self, key: Key, before: NodeSlice | None, after: NodeSlice | None) -> None:
-        old, new = self._of(key, before), self._of(key, after)
+    def _on_slice(self, key: Key, before: NodeSlice | None, after: NodeSlice | None) -> None:
+        old, new = self._members_of(key, before), self._members_of(key, after)
         changed = [name for name in {**old, **new} if old.get(name) != new.get(name)]
         for name in changed:
             self._put(name, key, new.get(name))
@@ -83,11 +83,11 @@ class Members:
             for subscriber in tuple(self._subscribers):
                 subscriber(name)
 
-    def _of(self, key: Key, found: NodeSlice | None) -> dict[str, Member]:
-        if found is None or found.spec.cluster != self._cluster:
+    def _members_of(self, key: Key, node_slice: NodeSlice | None) -> dict[str, Member]:
+        if node_slice is None or node_slice.spec.cluster != self._cluster:
             return {}
-        owner, uid = found.spec.node_set, found.spec.node_set_uid
-        return {each.name: Member(each, key, owner, uid) for each in found.spec.entries}
+        owner, uid = node_slice.spec.node_set, node_slice.spec.node_set_uid
+        return {entry.name: Member(entry, key, owner, uid) for entry in node_slice.spec.entries}
 
     def _put(self, name: str, key: Key, member: Member | None) -> None:
         claims = self._claims(name)
@@ -96,15 +96,15 @@ class Members:
         else:
             claims[key] = member
         if len(claims) > 1:
-            self._twice[name] = claims
+            self._contested[name] = claims
         else:
-            self._twice.pop(name, None)
+            self._contested.pop(name, None)
         self._choose(name, claims)
 
     def _claims(self, name: str) -> dict[Key, Member]:
         """The slices that hold a name; a dict for each of thousands would be held for hardly any."""
-        if name in self._twice:
-            return self._twice[name]
+        if name in self._contested:
+            return self._contested[name]
         held = self._held.get(name)
         return {} if held is None else {held.slice: held}
 
@@ -113,7 +113,7 @@ class Members:
         if not claims:
             self._held.pop(name, None)
             return
-        chosen = min(claims.values(), key=lambda one: (one.leaving, one.slice))
+        chosen = min(claims.values(), key=lambda member: (member.leaving, member.slice))
         self._held[name] = chosen
         if chosen.leaving:
             self._leaving[name] = None

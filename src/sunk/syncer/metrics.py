@@ -1,4 +1,4 @@
-"""What the syncer tells of its own doings: how it asks Slurm, how old its view is, and how far that is believed."""
+"""The syncer's metrics about itself: how it calls Slurm, how old its view is, and how far that view is trusted."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -13,15 +13,15 @@ from sunk.model import faults
 from sunk.slurm.errors import SlurmError, Unreachable
 from sunk.slurm.libslurm.library import Library
 from sunk.slurm.mirror.reading import MirrorStatistics
-from sunk.syncer.context import Ground
-from sunk.syncer.drains.controller import Downward, DownwardStatistics
+from sunk.syncer.context import Context
+from sunk.syncer.drains.controller import DrainController, DrainStatistics
 from sunk.syncer.visibility.clocks import Clocks
 
 S = TypeVar("S")
 T = TypeVar("T")
 
 
-class Counted(Library):
+class CountingLibrary(Library):
     """libslurm, with a count of what was asked and of what came of it."""
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
@@ -45,12 +45,12 @@ class Counted(Library):
         return answer
 
 
-def _age(one: MirrorStatistics) -> float:
-    return one.age
+def _age(statistics: MirrorStatistics) -> float:
+    return statistics.age
 
 
-def _suspicions(one: MirrorStatistics) -> float:
-    return len(one.suspicions)
+def _suspicions(statistics: MirrorStatistics) -> float:
+    return len(statistics.suspicions)
 
 
 class Family(Struct, Generic[S], frozen=True):
@@ -63,82 +63,82 @@ class Family(Struct, Generic[S], frozen=True):
 
 
 MIRROR: Final[tuple[Family[MirrorStatistics], ...]] = (
-    Family("slurm_reads", "Reads of all tables of Slurm", lambda one: one.counts.reads),
-    Family("slurm_reads_unchanged", "Those that showed nothing new", lambda one: one.counts.unchanged),
-    Family("slurm_reads_whole", "Those that asked for everything, changed or not", lambda one: one.counts.whole),
-    Family("slurm_reads_failed", "Those that did not succeed", lambda one: one.counts.failures),
-    Family("slurm_restarts", "Times that slurmctld was found started anew", lambda one: one.counts.restarts),
-    Family("slurm_read_seconds", "How long the last read took", lambda one: one.counts.last_duration, "gauge"),
+    Family("slurm_reads", "Reads of all tables of Slurm", lambda stats: stats.counts.reads),
+    Family("slurm_reads_unchanged", "Those that showed nothing new", lambda stats: stats.counts.unchanged),
+    Family("slurm_reads_whole", "Those that asked for everything, changed or not", lambda stats: stats.counts.whole),
+    Family("slurm_reads_failed", "Those that did not succeed", lambda stats: stats.counts.failures),
+    Family("slurm_restarts", "Times that slurmctld was found started anew", lambda stats: stats.counts.restarts),
+    Family("slurm_read_seconds", "How long the last read took", lambda stats: stats.counts.last_duration, "gauge"),
     Family("slurm_age_seconds", "Since the begin of the last read; infinite while unknown", _age, "gauge"),
-    Family("slurm_period_seconds", "Between two reads at present", lambda one: one.period, "gauge"),
+    Family("slurm_period_seconds", "Between two reads at present", lambda stats: stats.period, "gauge"),
     Family("slurm_suspicions", "What is hard to believe; nothing is destroyed meanwhile", _suspicions, "gauge"),
 )
-DOWNWARD: Final[tuple[Family[DownwardStatistics], ...]] = (
-    Family("rounds", "Rounds of orders", lambda one: one.counts.rounds),
-    Family("orders", "Orders sent to Slurm in them, each for any number of nodes", lambda one: one.counts.calls),
-    Family("orders_failed", "Those that Slurm did not carry out", lambda one: one.counts.failed),
+DRAINS: Final[tuple[Family[DrainStatistics], ...]] = (
+    Family("rounds", "Rounds of orders", lambda stats: stats.counts.rounds),
+    Family("orders", "Orders sent to Slurm in them, each for any number of nodes", lambda stats: stats.counts.calls),
+    Family("orders_failed", "Those that Slurm did not carry out", lambda stats: stats.counts.failed),
     Family(
-        "nodes_restored", "Drains of others put back after an order took them away", lambda one: one.counts.restored
+        "nodes_restored", "Drains of others put back after an order took them away", lambda stats: stats.counts.restored
     ),
-    Family("nodes_drained", "Nodes drained because of Kubernetes", lambda one: one.counts.drained),
-    Family("nodes_undrained", "Nodes undrained because their cause is gone", lambda one: one.counts.undrained),
-    Family("nodes_featured", "Nodes whose features were written", lambda one: one.counts.featured),
-    Family("nodes_marked", "Nodes whose extra was written", lambda one: one.marked),
-    Family("answers", "Orders of people that were answered", lambda one: one.counts.answered),
-    Family("waves", "Times that many Pods stopped being ready together", lambda one: one.waves),
-    Family("drains_delayed", "1 while drains wait because of that", lambda one: float(one.delayed), "gauge"),
-    Family("nodes_waiting", "Nodes that want a look", lambda one: one.queue.depth + one.queue.delayed, "gauge"),
+    Family("nodes_drained", "Nodes drained because of Kubernetes", lambda stats: stats.counts.drained),
+    Family("nodes_undrained", "Nodes undrained because their cause is gone", lambda stats: stats.counts.undrained),
+    Family("nodes_featured", "Nodes whose features were written", lambda stats: stats.counts.featured),
+    Family("nodes_marked", "Nodes whose extra was written", lambda stats: stats.marked),
+    Family("answers", "Orders of people that were answered", lambda stats: stats.counts.answered),
+    Family("waves", "Times that many Pods stopped being ready together", lambda stats: stats.waves),
+    Family("drains_delayed", "1 while drains wait because of that", lambda stats: float(stats.delayed), "gauge"),
+    Family("nodes_waiting", "Nodes that want a look", lambda stats: stats.queue.depth + stats.queue.delayed, "gauge"),
 )
 
 
-class Collected(Collector):
+class SyncerCollector(Collector):
     """Reads everything at the moment of a scrape, on the loop's thread."""
 
-    def __init__(self, ground: Ground, downward: Downward, clocks: Clocks) -> None:
-        self._ground = ground
-        self._downward = downward
+    def __init__(self, context: Context, drains: DrainController, clocks: Clocks) -> None:
+        self._context = context
+        self._drains = drains
         self._clocks = clocks
 
     def describe(self) -> Iterator[Metric]:
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
-        found = self._ground.mirror.statistics()
-        yield from _told(MIRROR, found)
-        yield from _told(DOWNWARD, self._downward.statistics())
+        mirror = self._context.mirror.statistics()
+        yield from _families(MIRROR, mirror)
+        yield from _families(DRAINS, self._drains.statistics())
         rows = GaugeMetricFamily("sunk_syncer_slurm_rows", "Rows of each table of Slurm", labels=("table",))
-        for table, count in found.rows.items():
+        for table, count in mirror.rows.items():
             rows.add_metric((table,), count)
         yield rows
-        yield _ahead(self._clocks)
+        yield _clock_offsets(self._clocks)
         survived = CounterMetricFamily(
             "sunk_syncer_faults", "Faults that nobody foresaw and that were survived", labels=("where",)
         )
         for where, count in faults.counts.items():
             survived.add_metric((where,), count)
         yield survived
-        if isinstance(self._ground.library, Counted):
-            yield _calls(self._ground.library)
+        if isinstance(self._context.library, CountingLibrary):
+            yield _calls(self._context.library)
 
 
-def _told(table: Iterable[Family[S]], found: S) -> Iterator[Metric]:
+def _families(table: Iterable[Family[S]], statistics: S) -> Iterator[Metric]:
     for family in table:
         kind = CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily
-        yield kind(f"sunk_syncer_{family.name}", family.help, value=family.read(found))
+        yield kind(f"sunk_syncer_{family.name}", family.help, value=family.read(statistics))
 
 
-def _ahead(clocks: Clocks) -> Metric:
-    told = GaugeMetricFamily(
+def _clock_offsets(clocks: Clocks) -> Metric:
+    gauge = GaugeMetricFamily(
         "sunk_syncer_clock_ahead_seconds", "By how much another clock is ahead of this machine's", labels=("clock",)
     )
-    found = clocks.apart()
-    for clock, ahead in (("apiserver", found.server), ("slurmctld", found.slurm)):
+    offsets = clocks.offsets()
+    for clock, ahead in (("apiserver", offsets.server), ("slurmctld", offsets.slurm)):
         if ahead is not None:
-            told.add_metric((clock,), ahead)
-    return told
+            gauge.add_metric((clock,), ahead)
+    return gauge
 
 
-def _calls(library: Counted) -> Metric:
+def _calls(library: CountingLibrary) -> Metric:
     calls = CounterMetricFamily(
         "sunk_syncer_slurm_calls", "Calls to slurmctld, orders and reads, by outcome", labels=("asked", "outcome")
     )

@@ -17,7 +17,7 @@ from sunk.kube.resource import Record, Resource
 from sunk.objects.members import NodeSet, owner_uid
 
 
-class Condition(Struct, frozen=True, gc=False, rename="camel"):
+class ComputePodCondition(Struct, frozen=True, gc=False, rename="camel"):
     type: str
     status: str
     reason: str = ""
@@ -28,22 +28,22 @@ class Condition(Struct, frozen=True, gc=False, rename="camel"):
     """No field of Pod conditions by Kubernetes' own schema, which drops it; read for those who write it elsewhere."""
 
 
-class Spec(Struct, frozen=True, gc=False, rename="camel"):
+class ComputePodSpec(Struct, frozen=True, gc=False, rename="camel"):
     node_name: str = ""
 
 
-class Status(Struct, frozen=True, gc=False, rename="camel"):
+class ComputePodStatus(Struct, frozen=True, gc=False, rename="camel"):
     phase: str = ""
     pod_ip: str = field(name="podIP", default="")
     start_time: datetime | None = None
     """When the kubelet took it on."""
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[ComputePodCondition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
 
 
 class ComputePod(Record, frozen=True, gc=False, rename="camel"):
-    spec: Spec = Spec()
-    status: Status = Status()
+    spec: ComputePodSpec = ComputePodSpec()
+    status: ComputePodStatus = ComputePodStatus()
 
 
 COMPUTE_PODS: Final = Resource(ComputePod, version="v1", plural="pods")
@@ -59,23 +59,23 @@ def compute_pods(client: Client, sets: Collection[NodeSet], *, cluster: str, nam
         held = pods.store.get(pod.key)
         if held is not None and (held.metadata.uid, owner_uid(held)) == (pod.metadata.uid, uid):
             return Fit.YES  # a NodeSet that is lost from view does not take its Pods along
-        found = sets.store.by("uid", uid)
-        if not found:
+        owners = sets.store.by("uid", uid)
+        if not owners:
             return Fit.NOT_YET
-        return Fit.YES if found[0].spec.cluster == cluster else Fit.NO
+        return Fit.YES if owners[0].spec.cluster == cluster else Fit.NO
 
     pods = Collection(client, COMPUTE_PODS, Scope(namespace=namespace), fits=fits)
     sets.store.subscribe(lambda *_: pods.reconsider())
     return pods
 
 
-def condition(pod: ComputePod, kind: str) -> Condition | None:
-    return next((one for one in pod.status.conditions if one.type == kind), None)
+def condition(pod: ComputePod, kind: str) -> ComputePodCondition | None:
+    return next((condition for condition in pod.status.conditions if condition.type == kind), None)
 
 
 def holds(pod: ComputePod, kind: str) -> bool:
-    found = condition(pod, kind)
-    return found is not None and found.status == "True"
+    present = condition(pod, kind)
+    return present is not None and present.status == "True"
 
 
 def finished(pod: ComputePod) -> bool:

@@ -25,12 +25,12 @@ LATER = DISTANCE + 30
 SLOW = 35
 """Seconds: longer than a call is waited for."""
 FILES = f"{CLUSTER}-slurm-conf"
-PARTED = ("NodeSet=fast Feature=fast", "PartitionName=fast Nodes=fast", *PARTITIONS)
+BY_FEATURE = ("NodeSet=fast Feature=fast", "PartitionName=fast Nodes=fast", *PARTITIONS)
 
 
 async def wanted(stage: Stage, text: str) -> None:
     """Write what the operator would: a ConfigMap with the mark in it."""
-    lines = (f"{confighash.LINE}enable_configless,{confighash.PARAMETER}={text}", *PARTED)
+    lines = (f"{confighash.LINE}enable_configless,{confighash.PARAMETER}={text}", *BY_FEATURE)
     data = {confighash.FILE: "".join(f"{line}\n" for line in lines)}
     try:
         await stage.client.create(CONFIG_MAPS, {"metadata": {"name": FILES}, "data": data}, namespace=stage.namespace)
@@ -47,7 +47,7 @@ async def boot(stage: Stage) -> str:
 async def brought(stage: Stage, text: str, *, files: Mapping[str, str] = {}, **more: str) -> None:
     """Bring the file to slurmctld, as a kubelet does, and tell nobody."""
     settings = {"SlurmctldParameters": f"enable_configless,{confighash.PARAMETER}={text}"} | more
-    await asyncio.to_thread(stage.slurm.layout.write, config=settings, lines=PARTED, files=files)
+    await asyncio.to_thread(stage.slurm.layout.write, config=settings, lines=BY_FEATURE, files=files)
 
 
 async def told(stage: Stage, **fields: str) -> Report | None:
@@ -93,7 +93,7 @@ async def test_a_killed_syncer_finds_what_is_left_to_do(stage: Stage) -> None:
     await told(stage, config="four")
 
 
-async def parted(stage: Stage, text: str, name: str) -> None:
+async def with_partition_by_feature(stage: Stage, text: str, name: str) -> None:
     """Have partitions by feature in force, and a member without a feature."""
     await brought(stage, text)
     await wanted(stage, text)
@@ -102,7 +102,7 @@ async def parted(stage: Stage, text: str, name: str) -> None:
 
 
 async def test_a_partition_by_feature_follows_a_change_of_features(stage: Stage) -> None:
-    await parted(stage, "five", "f1")
+    await with_partition_by_feature(stage, "five", "f1")
     await stage.mark("f1", {names.FEATURES: "fast"})
     await stage.slurm_when("f1", lambda node: node.features == ("fast",))
     await stage.eventually(lambda: inside(stage, "fast"), lambda found: "f1" in found, seconds=LATER)
@@ -113,7 +113,7 @@ def has(feature: str, node: Seen) -> bool:
 
 
 async def test_features_that_no_partition_names_cost_no_reconfigure(stage: Stage) -> None:
-    await parted(stage, "plain", "p1")
+    await with_partition_by_feature(stage, "plain", "p1")
     before = await boot(stage)
     for feature in (f"rack{turn}" for turn in range(10)):
         await stage.mark("p1", {names.FEATURES: feature})
@@ -123,7 +123,7 @@ async def test_features_that_no_partition_names_cost_no_reconfigure(stage: Stage
 
 
 async def test_one_that_takes_slurmctld_longer_than_anybody_waits_is_sent_once(stage: Stage) -> None:
-    await parted(stage, "slow", "s1")
+    await with_partition_by_feature(stage, "slow", "s1")
     await asyncio.sleep(DISTANCE)
     # The plugin is loaded by every slurmctld that starts, also by the one of a reconfigure.
     script = f'os.execute("date >> {STARTS}; sleep {SLOW}")\nfunction slurm_job_submit() return 0 end\n'
@@ -139,7 +139,7 @@ async def test_one_that_takes_slurmctld_longer_than_anybody_waits_is_sent_once(s
 
 
 async def test_it_follows_also_if_the_syncer_died_before_it_could_ask_for_that(stage: Stage) -> None:
-    await parted(stage, "six", "g1")
+    await with_partition_by_feature(stage, "six", "g1")
     await asyncio.to_thread(stage.syncer.kill)
     try:
         await stage.mark("g1", {names.FEATURES: "fast"})

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
+import msgspec
 import yaml
 
 from sunk.model import names
@@ -38,7 +39,9 @@ WORDS: Final = frozenset(
     | OBJECTS
 )
 PORTS: Final = {value for key, value in vars(clusterobjects).items() if key.endswith("_PORT")}
-REASONS: Final = {drains.text(drains.Causes(**{cause: True})) for cause in drains.WORDS} | {f"{drains.PREFIX} cordon"}
+REASONS: Final = {drains.text(msgspec.convert({cause: True}, drains.Causes)) for cause in drains.WORDS} | {
+    f"{drains.PREFIX} cordon"
+}
 # A file of Slurm's own, named where no process of ours has a part in it; and what every program may have as its default.
 ALLOWED: Final = {
     ("local/slurm/boxes/layout.py", keyset.SLURM_KEY),

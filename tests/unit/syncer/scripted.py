@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 from msgspec import convert, json
 from msgspec.structs import replace
 from tests.unit.slurm.scripted import Server, gone
-from tests.unit.syncer.both import CLUSTER, HERE, entry, member, pair, pod, row, slice_of
+from tests.unit.syncer.builders import CLUSTER, HERE, entry, member, pod, row, slice_of, snapshot
 from tests.unit.syncer.stores import complete, newest, put
 
 from sunk.kube.api.client import Client, Listing
@@ -31,9 +31,9 @@ from sunk.slurm.mirror.mirror import Mirror
 from sunk.slurm.orders.nodes import Orders
 from sunk.slurm.records import Node, Table
 from sunk.slurm.states import NodeFlag
-from sunk.syncer.context import Ground
+from sunk.syncer.context import Context
 from sunk.syncer.drains import extra
-from sunk.syncer.drains.controller import Downward
+from sunk.syncer.drains.controller import DrainController
 from sunk.syncer.members import Members
 from sunk.syncer.pods import COMPUTE_PODS
 
@@ -153,20 +153,20 @@ class NoPods(Client):
         raise NotFound(Status(code=404), asked=f"{resource.plural} {name}")
 
     async def list(self, resource: Resource[Any], *_: Any) -> Any:
-        ground = self.stage.ground
-        stores: dict[Resource[Any], Store[Any]] = {NODESLICES: ground.slices.store, NODESETS: ground.sets.store}
+        context = self.stage.context
+        stores: dict[Resource[Any], Store[Any]] = {NODESLICES: context.slices.store, NODESETS: context.sets.store}
         return Listing(tuple(stores[resource].all()) if resource in stores else (), resource_version=newest())
 
     async def patch(self, resource: Resource[Any], name: str, patch: Any, **_: Any) -> Any:
         assert resource is NODESLICES
-        one = self.stage.ground.slices.store.get(Key(HERE, name))
+        one = self.stage.context.slices.store.get(Key(HERE, name))
         assert one is not None
         newer = replace(one.metadata, resource_version=newest())
         return replace(one, metadata=newer, status=convert(patch.body["status"], NodeSliceStatus))
 
 
 class Stage:
-    """A downward worker between two scripted sides. Nothing in here sends a request to Kubernetes, unless to `client`."""
+    """A `DrainController` between two scripted sides. Nothing in here sends a request to Kubernetes, unless to `client`."""
 
     def __init__(self, slurm: Slurm, *, client: Client | None = None) -> None:
         self.slurm = slurm
@@ -177,7 +177,7 @@ class Stage:
             self.client.stage = self
         library = cast("Library", slurm)
         mirror = Mirror(slurm)
-        self.ground = Ground(
+        self.context = Context(
             namespace=HERE,
             cluster=CLUSTER,
             client=self.client,
@@ -192,24 +192,24 @@ class Stage:
             mirror=mirror,
             orders=Orders(library, mirror=mirror),
         )
-        self.members = Members(self.ground.slices.store, cluster=CLUSTER)
-        self.worker = Downward(self.ground, self.members, want_reconfigure=self._count)
+        self.members = Members(self.context.slices.store, cluster=CLUSTER)
+        self.drains = DrainController(self.context, self.members, want_reconfigure=self._count)
 
     def _count(self, _: frozenset[str]) -> None:
         self.reconfigures += 1
 
     def put(self, *records: Any) -> None:
         for each in records:
-            store: Any = self.ground.pods.store if isinstance(each, COMPUTE_PODS.record) else self.ground.slices.store
+            store: Any = self.context.pods.store if isinstance(each, COMPUTE_PODS.record) else self.context.slices.store
             put(store, each)
 
     def complete(self) -> None:
-        complete(self.ground.pods.store)
-        complete(self.ground.slices.store)
+        complete(self.context.pods.store)
+        complete(self.context.slices.store)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        task = asyncio.create_task(self.worker.run(), name="downward")
+        task = asyncio.create_task(self.drains.run(), name="drains")
         try:
             yield
         finally:
@@ -220,7 +220,7 @@ class Stage:
 
 def known(name: str, **values: Any) -> Node:
     """An idle node of a member whose Pod is ready, marked as such."""
-    found = pair(of=pod(name), on=row(name))
+    found = snapshot(of=pod(name), on=row(name))
     ours = extra.wanted(replace(found, member=member(name)))
     return row(name, extra=json.encode({extra.KEY: ours}).decode(), **values)
 
@@ -237,7 +237,7 @@ async def staged(names: Iterable[str], *, rows: Iterable[Node] = ()) -> AsyncIte
     stage.put(*map(pod, everybody))
     stage.complete()
     try:
-        async with stage.ground.mirror.running(), stage.running():
+        async with stage.context.mirror.running(), stage.running():
             await asyncio.sleep(5)
             stage.slurm.told.clear()
             yield stage

@@ -1,7 +1,7 @@
 """Whose names are ours."""
 
 import pytest
-from tests.unit.syncer.both import CLUSTER, entry, slice_of
+from tests.unit.syncer.builders import CLUSTER, entry, slice_of
 from tests.unit.syncer.stores import put, remove
 
 from sunk.kube.cache.store import Store

@@ -1,12 +1,13 @@
-"""What a Pod shall say about its Slurm node: conditions, labels, and whether an eviction would cost a job.
+"""What a Pod should show about its Slurm node: conditions, labels, and whether an eviction would cost a job.
 
-Pure: from a row of Slurm and what its jobs hold to one patch, or none. Texts change only with what they tell. The
-state as `sinfo` shows it would not do as a message: PLANNED comes and goes with every look of the backfill scheduler,
-MIXED and ALLOCATED with every job, and each would be a write to the API server for every node.
+Pure: from a row of Slurm and what its jobs hold to one patch, or none. Texts change only with what they mean. The state
+as `sinfo` shows it would not do as a message: PLANNED comes and goes with every pass of the backfill scheduler, MIXED and
+ALLOCATED with every job, and each would be a write to the API server for every node.
 
-An eviction is allowed by a label, which the disruption budget spares. It is there while the node is drained and no job
-holds it. It is there too where a drain can never come, though somebody has cordoned the Node and waits: when Slurm has
-the node DOWN, or does not know it and its slurmd does not run. Else `kubectl drain` would wait for a dead slurmd for ever.
+An eviction is allowed by a label, which the disruption budget spares. The label is there while the node is drained and no
+job holds it. It is there too where a drain can never come, though somebody has cordoned the Node and waits: when Slurm
+has the node DOWN, or does not know it and its slurmd does not run. Else `kubectl drain` would wait for a dead slurmd for
+ever.
 """
 
 from datetime import UTC, datetime
@@ -23,7 +24,7 @@ from sunk.syncer.pods import ComputePod, condition, ready
 LONGEST: Final = requests.LONGEST
 """Characters of a message."""
 _BUSY: Final = frozenset({NodeBase.ALLOCATED, NodeBase.MIXED})
-_TOLD: Final = (
+_SHOWN: Final = (
     NodeFlag.DRAIN,
     NodeFlag.COMPLETING,
     NodeFlag.FAIL,
@@ -43,7 +44,7 @@ LABELS: Final = {
 }
 
 
-class Facts(Struct, frozen=True):
+class NodeFacts(Struct, frozen=True):
     """What is known of a node when its Pod's conditions are decided."""
 
     node: Node | None
@@ -51,15 +52,15 @@ class Facts(Struct, frozen=True):
     held: bool = False
     """A job holds it, by the jobs' own word."""
     calm: bool = False
-    """It was taken back into service a moment ago. Until its slurmd has answered it does not respond, which is nothing."""
+    """It was returned to service a moment ago. Until its slurmd has answered it is NOT_RESPONDING, which means nothing."""
     doubted: bool = False
     """What Slurm says is hard to believe."""
     stuck: str = ""
     """Why it will not become idle by itself."""
 
 
-class Said(Struct, frozen=True):
-    """A condition as it shall be."""
+class WantedCondition(Struct, frozen=True):
+    """A condition as it should be."""
 
     type: str
     status: str
@@ -67,52 +68,57 @@ class Said(Struct, frozen=True):
     message: str = ""
 
 
-class Standing(Struct, frozen=True):
-    said: tuple[Said, ...]
+class PodConditions(Struct, frozen=True):
+    conditions: tuple[WantedCondition, ...]
     evictable: bool = False
 
     @property
     def labels(self) -> dict[str, str | None]:
-        """None where there is to be none: what nobody knows is neither true nor false."""
-        told = {LABELS[one.type]: None if one.status == "Unknown" else one.status.lower() for one in self.said}
-        return told | {names.EVICTABLE: "true" if self.evictable else None}
+        """None where there should be none: what nobody knows is neither true nor false."""
+        labels = {
+            LABELS[condition.type]: None if condition.status == "Unknown" else condition.status.lower()
+            for condition in self.conditions
+        }
+        return labels | {names.EVICTABLE: "true" if self.evictable else None}
 
 
-def standing(pod: ComputePod, facts: Facts) -> Standing:
+def pod_conditions(pod: ComputePod, facts: NodeFacts) -> PodConditions:
     if facts.node is None:
         message = "Slurm has no node of this name"
         kinds = (names.SLURM_DRAIN, names.SLURM_RUNNING, names.SLURM_NOT_RESPONDING)
-        said = tuple(Said(kind, "Unknown", names.NOT_REGISTERED, message) for kind in kinds)
+        conditions = tuple(WantedCondition(kind, "Unknown", names.NOT_REGISTERED, message) for kind in kinds)
     else:
-        said = (_drain(facts.node), _running(pod, facts.node, facts), _responding(facts.node, facts))
-    return Standing(said, evictable=not facts.doubted and not facts.held and _evictable(pod, facts.node))
+        conditions = (_drain(facts.node), _running(pod, facts.node, facts), _responding(facts.node, facts))
+    return PodConditions(conditions, evictable=not facts.doubted and not facts.held and _evictable(pod, facts.node))
 
 
-def _drain(node: Node) -> Said:
+def _drain(node: Node) -> WantedCondition:
     if not node.state.out_of_service:
-        return Said(names.SLURM_DRAIN, "False", names.NOT_DRAINED)
+        return WantedCondition(names.SLURM_DRAIN, "False", "NotDrained")
     ours = drains.is_ours(node.reason) and not node.state.failing
-    reason = names.FROM_KUBERNETES if ours else names.FROM_SLURM
-    return Said(names.SLURM_DRAIN, "True", reason, node.reason[:LONGEST])
+    reason = "FromKubernetes" if ours else "FromSlurm"
+    return WantedCondition(names.SLURM_DRAIN, "True", reason, node.reason[:LONGEST])
 
 
-def _running(pod: ComputePod, node: Node, facts: Facts) -> Said:
+def _running(pod: ComputePod, node: Node, facts: NodeFacts) -> WantedCondition:
     state, before = node.state, condition(pod, names.SLURM_RUNNING)
     message = (facts.stuck or words(state))[:LONGEST]
     if NodeFlag.COMPLETING in state and state.base not in _BUSY:
-        return Said(names.SLURM_RUNNING, "True", "Completing", message)
+        return WantedCondition(names.SLURM_RUNNING, "True", "Completing", message)
     if state.busy or facts.held:
-        return Said(names.SLURM_RUNNING, "True", "Busy", message)
+        return WantedCondition(names.SLURM_RUNNING, "True", "Busy", message)
     if facts.doubted and before is not None and before.status == "True":
         # A slurmctld that lost its jobs shows every node idle, and they may run on.
-        return Said(names.SLURM_RUNNING, "True", before.reason, before.message)
-    return Said(names.SLURM_RUNNING, "False", "Idle", message)
+        return WantedCondition(names.SLURM_RUNNING, "True", before.reason, before.message)
+    return WantedCondition(names.SLURM_RUNNING, "False", "Idle", message)
 
 
-def _responding(node: Node, facts: Facts) -> Said:
+def _responding(node: Node, facts: NodeFacts) -> WantedCondition:
     if NodeFlag.NOT_RESPONDING in node.state and not facts.calm:
-        return Said(names.SLURM_NOT_RESPONDING, "True", "NotResponding", "slurmctld gets no answer from its slurmd")
-    return Said(names.SLURM_NOT_RESPONDING, "False", "Responding")
+        return WantedCondition(
+            names.SLURM_NOT_RESPONDING, "True", "NotResponding", "slurmctld gets no answer from its slurmd"
+        )
+    return WantedCondition(names.SLURM_NOT_RESPONDING, "False", "Responding")
 
 
 def _evictable(pod: ComputePod, node: Node | None) -> bool:
@@ -127,27 +133,31 @@ def _evictable(pod: ComputePod, node: Node | None) -> bool:
 def words(state: NodeState) -> str:
     """A state, without what comes and goes by itself."""
     base = "BUSY" if state.base in _BUSY else state.base.name
-    return "+".join([base, *(flag.name or "" for flag in _TOLD if flag in state)])
+    return "+".join([base, *(flag.name or "" for flag in _SHOWN if flag in state)])
 
 
 # What has to be written for it
 
 
-def change(pod: ComputePod, wanted: Standing, *, now: datetime | None = None) -> dict[str, Any] | None:
+def status_patch(pod: ComputePod, wanted: PodConditions, *, now: datetime | None = None) -> dict[str, Any] | None:
     """The strategic merge patch for a Pod's status, or None if it says all of this already."""
     labels = {key: value for key, value in wanted.labels.items() if pod.metadata.labels.get(key) != value}
-    conditions = [told for one in wanted.said if (told := _told(pod, one, now=now or datetime.now(UTC)))]
+    conditions = [
+        patch
+        for condition in wanted.conditions
+        if (patch := _condition_patch(pod, condition, now=now or datetime.now(UTC)))
+    ]
     if not labels and not conditions:
         return None
     at: dict[str, Any] = {"uid": pod.metadata.uid}
     if labels.get(names.EVICTABLE):
-        # The one thing here that lets others destroy: it meets the Pod as it was looked at, or nothing.
+        # The one thing here that lets others destroy: it applies to the Pod as it was read, or to nothing.
         at["resourceVersion"] = pod.metadata.resource_version
     body: dict[str, Any] = {"metadata": at | ({"labels": labels} if labels else {})}
     return body | ({"status": {"conditions": conditions}} if conditions else {})
 
 
-def _told(pod: ComputePod, wanted: Said, *, now: datetime) -> dict[str, Any] | None:
+def _condition_patch(pod: ComputePod, wanted: WantedCondition, *, now: datetime) -> dict[str, Any] | None:
     held = condition(pod, wanted.type)
     same = held is not None and (held.status, held.reason, held.message) == (
         wanted.status,
@@ -156,7 +166,7 @@ def _told(pod: ComputePod, wanted: Said, *, now: datetime) -> dict[str, Any] | N
     )
     if same:
         return None
-    told = {"type": wanted.type, "status": wanted.status, "reason": wanted.reason, "message": wanted.message}
+    patch = {"type": wanted.type, "status": wanted.status, "reason": wanted.reason, "message": wanted.message}
     if held is None or held.status != wanted.status or held.last_transition_time is None:
-        told["lastTransitionTime"] = now.strftime("%Y-%m-%dT%H:%M:%SZ")
-    return told
+        patch["lastTransitionTime"] = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return patch

@@ -1,10 +1,10 @@
 """Whether partitions by feature hold the nodes that have the feature.
 
-Slurm puts a node into such partitions when it registers, and looks at its features again only at a reconfigure. So who
-changes features asks for one, a moment later; if he dies in that moment, nobody does. What is left of it is a partition
-that holds others than its line says, and that can be seen.
+Slurm puts a node into such partitions when it registers, and looks at its features again only at a reconfigure. So
+whoever changes features asks for one, a moment later; if that process dies in between, nobody does. What is left is
+partition drift: a partition that holds other nodes than its line says, and that can be seen.
 
-Only what is beyond doubt is told: sets and partitions written in the plain way, and nodes whose features that are
+Only what is beyond doubt is reported: sets and partitions written in the plain way, and nodes whose features that are
 available are the active ones too. What else people may write is theirs.
 """
 
@@ -22,20 +22,24 @@ _INCLUDE: Final = re.compile(r"include\s", re.IGNORECASE)
 _PARTITION: Final = re.compile(r"PartitionName=([\w.-]+)\s(?:.*\s)?Nodes=(\S+)", re.IGNORECASE)
 
 
-def parting(conf: str) -> frozenset[str] | None:
+def partition_features(conf: str) -> frozenset[str] | None:
     """The features that decide which nodes a partition has; None if that cannot be told from this slurm.conf alone."""
     lines = [line.strip() for line in conf.splitlines()]
     if not conf or any(_INCLUDE.match(line) for line in lines):
         return None
-    expressions = (found[1] for line in lines if (found := _FEATURE.match(line)))
+    expressions = (match[1] for line in lines if (match := _FEATURE.match(line)))
     # Also of a set that is none by features alone: every word in it may be a feature.
     return frozenset(word for text in expressions for word in _WORD.findall(text))
 
 
 def outdated(conf: str, *, nodes: Iterable[Node], partitions: Iterable[Partition]) -> tuple[str, ...]:
     """The partitions that a reconfigure would change, by slurm.conf as it is in force."""
-    by_features, everybody = dict(_by_features(conf)), tuple(nodes)
-    stale = (one.name for one in partitions if _is_stale(one, by_features.get(one.name, frozenset()), everybody))
+    by_features, all_nodes = dict(_by_features(conf)), tuple(nodes)
+    stale = (
+        partition.name
+        for partition in partitions
+        if _is_stale(partition, by_features.get(partition.name, frozenset()), all_nodes)
+    )
     return tuple(sorted(stale))
 
 
@@ -44,17 +48,17 @@ def _is_stale(partition: Partition, features: frozenset[str], nodes: Iterable[No
         return False
     held = set(expand(partition.nodes))
     for node in nodes:
-        able, active = (not features.isdisjoint(some) for some in (node.features, node.features_active))
-        if able == active and able != (node.name in held):
+        available, active = (not features.isdisjoint(names) for names in (node.features, node.features_active))
+        if available == active and available != (node.name in held):
             return True
     return False
 
 
 def _by_features(conf: str) -> Iterator[tuple[str, frozenset[str]]]:
-    """Partitions whose nodes are told by features alone, and by which."""
+    """Partitions whose nodes are given by features alone, and by which."""
     sets = {name: feature for line in conf.splitlines() for name, feature in _SET.findall(line.strip())}
     for line in conf.splitlines():
-        if found := _PARTITION.match(line.strip()):
-            members = found[2].split(",")
-            if all(one in sets for one in members):
-                yield found[1], frozenset(sets[one] for one in members)
+        if match := _PARTITION.match(line.strip()):
+            members = match[2].split(",")
+            if all(name in sets for name in members):
+                yield match[1], frozenset(sets[name] for name in members)

@@ -23,12 +23,12 @@ log = logging.getLogger(__name__)
 PERIOD: Final = 0.5
 PATIENCE: Final = 30.0
 """libslurm waits a while for what it does not get."""
-_GLANCE: Final = 0.005
-_SAID: Final = 60
-"""Tries between two words about the same trouble."""
+_POLL: Final = 0.005
+_LOGGED: Final = 60
+"""Tries between two log lines about the same trouble."""
 
 
-async def trouble() -> str:
+async def load_error() -> str:
     """Why libslurm cannot be loaded now; empty if it can. Loads nothing into this process."""
     try:
         loading.locate()
@@ -39,7 +39,7 @@ async def trouble() -> str:
         _load_and_end()
     # Not as a process of the loop: that would be a new Python, which takes longer to start than libslurm.
     while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0):  # noqa: ASYNC110, ASYNC222 - as said; it does not block
-        await asyncio.sleep(_GLANCE)
+        await asyncio.sleep(_POLL)
     code = os.waitstatus_to_exitcode(ended[1])
     return f"libslurm ended with {code} over the configuration that is there, and has said why above" if code else ""
 
@@ -59,28 +59,28 @@ def _load_and_end() -> NoReturn:
 
 async def until_usable(*, host: str, port: int) -> bool:
     """Answer probes until libslurm can be loaded; False if we are told to stop before."""
-    if not await trouble():
+    if not await load_error():
         return True
-    told = asyncio.Event()
+    stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, told.set)
-    found = ["not looked for yet"]
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    reason = ["not looked for yet"]
     health = Health()
-    health.ready_while("slurm", lambda: found[0])
+    health.ready_while("slurm", lambda: reason[0])
     async with served(health, Metrics(), host=host, port=port):
-        return await _look(found, told=told)
+        return await _retry(reason, stop=stop)
 
 
-async def _look(found: list[str], *, told: asyncio.Event) -> bool:
+async def _retry(trouble: list[str], *, stop: asyncio.Event) -> bool:
     tries = 0
-    while not told.is_set():
-        found[0] = await trouble()
-        if not found[0]:
+    while not stop.is_set():
+        trouble[0] = await load_error()
+        if not trouble[0]:
             return True
-        if tries % _SAID == 0:
-            log.warning("waiting for Slurm: %s", found[0])
+        if tries % _LOGGED == 0:
+            log.warning("waiting for Slurm: %s", trouble[0])
         tries += 1
         with suppress(TimeoutError):
             async with asyncio.timeout(PERIOD):
-                await told.wait()
+                await stop.wait()
     return False

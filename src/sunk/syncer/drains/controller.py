@@ -1,20 +1,20 @@
-"""Kubernetes to Slurm: drains, features and orders of people, for all nodes that changed in one go.
+"""Kubernetes to Slurm: drains, features and requests of people, for all nodes that changed in one go.
 
-Whatever changes on either side is a wish to look at that node: a Pod, an entry of a NodeSlice, a row of Slurm. One
-worker takes all that have gathered, decides for each of them by pure rules, and tells Slurm in as few calls as there
-are different things to tell. The first change after a quiet time is acted on at once; while more come, rounds follow in
-growing distance, so that a thousand changes cost a handful of calls.
+Whatever changes on either side enqueues the name of its node: a Pod, an entry of a NodeSlice, a row of Slurm. One worker
+takes all names that have gathered, decides for each by pure rules (`plan`), and tells Slurm in as few calls as there are
+different things to tell (`executor`). The first change after a quiet time is acted on at once; while more come, rounds
+follow at growing intervals, so that a thousand changes cost a handful of calls.
 
-What is decided upon is the mirror, which may be older than a person's drain, and people do drain and cordon in one
-breath. So each order about a drain holds only for nodes that are still as they were seen, which is looked at right
-before it is sent (`sunk.slurm.orders.guarded`); the others are decided once more, upon a read that began after that.
-Afterwards all is read once more: nothing is remembered of what was sent, and what did not take effect is seen.
+The decision stands on the mirror, which may be older than a person's drain, and people do drain and cordon in one breath.
+So each order about a drain holds only for nodes that are still as they were seen, which is checked right before it is
+sent (`sunk.slurm.orders.guarded`); the others are decided once more, on a read that began after that. Afterwards all is
+read once more: nothing is remembered of what was sent, and what did not take effect is seen.
 
-While Slurm does not answer, nothing is decided and wishes wait. An order that was refused is tried again, later and
-later, and keeps nobody else waiting.
+While Slurm does not answer, nothing is decided and names wait. An order that was refused is tried again, later and later,
+and keeps no other node waiting.
 
-What was refused: a reconcile for each node, as Pods and Nodes have it, since a call for each node is what makes a
-thousand cordons slow; and a memory of what was sent, since it would be wrong whenever somebody else has a say.
+Rejected: a reconcile for each node, as Pods and Nodes have it, since a call for each node is what makes a thousand
+cordons slow; and a memory of what was sent, since it would be wrong whenever somebody else has a say.
 """
 
 import asyncio
@@ -39,14 +39,14 @@ from sunk.slurm.errors import SlurmError
 from sunk.slurm.mirror.confidence import Known, Stale
 from sunk.slurm.records import Node
 from sunk.slurm.states import NodeBase
-from sunk.syncer.context import Ground
+from sunk.syncer.context import Context
 from sunk.syncer.drains import extra
-from sunk.syncer.drains.executor import Counts, Teller
-from sunk.syncer.drains.marking import Marking
-from sunk.syncer.drains.plan import Groups
-from sunk.syncer.drains.refused import Refused
-from sunk.syncer.drains.snapshot import Pairs, taken
+from sunk.syncer.drains.executor import OrderCounts, OrderExecutor, RefusedOrders
+from sunk.syncer.drains.extra import ExtraWriter
+from sunk.syncer.drains.plan import Actions
+from sunk.syncer.drains.snapshot import Snapshots
 from sunk.syncer.members import Members
+from sunk.syncer.work import next_batch
 
 log = logging.getLogger(__name__)
 
@@ -54,157 +54,159 @@ _GROWTH: Final = 1.5
 _LONGEST_GATHER: Final = 10
 """How often `gather` at most, however much there is to do."""
 _SLICE: Final = 500
-"""Nodes looked at before others get a turn."""
-_LOOKS: Final = 3
-"""How often nodes that change under our hands are decided upon in one round."""
+"""Nodes decided upon before other tasks get a turn."""
+_DECISIONS: Final = 3
+"""How often nodes that keep changing are decided upon in one round."""
 _UNSETTLED: Final = 1.0
 """Seconds until it is asked again what became of an order that Slurm did not answer."""
 _BACK_OFF: Final = BackOff(first=0.2, longest=30.0)
 
 
-class DownwardStatistics(Struct, frozen=True):
-    """For metrics. `queue` is of nodes to look at, `extras` of those whose Extra is to be written."""
+class DrainStatistics(Struct, frozen=True):
+    """For metrics. `queue` holds nodes to decide upon, `extras` those whose Extra is to be written."""
 
     queue: QueueStatistics
     extras: QueueStatistics
-    counts: Counts
+    counts: OrderCounts
     marked: int
     waves: int
     delayed: bool
     """Whether drains wait for a wave of Pods to be ready again."""
 
 
-class Downward:
+class DrainController:
     """Work, to be made together with the collections."""
 
     name: Final = "downward"
 
-    def __init__(self, ground: Ground, members: Members, *, want_reconfigure: Callable[[frozenset[str]], None]) -> None:
-        self._ground = ground
+    def __init__(
+        self, context: Context, members: Members, *, want_reconfigure: Callable[[frozenset[str]], None]
+    ) -> None:
+        self._context = context
         self._members = members
-        self._pairs = Pairs(ground, members)
-        self._marking = Marking(ground, self._pairs)
-        self._teller = Teller(ground, want_reconfigure=want_reconfigure)
-        self._refused = Refused()
+        self._snapshots = Snapshots(context, members)
+        self._extra_writer = ExtraWriter(context, self._snapshots)
+        self._executor = OrderExecutor(context, want_reconfigure=want_reconfigure)
+        self._refused_orders = RefusedOrders()
         self._queue: Queue[str] = Queue(back_off=_BACK_OFF)
 
     @property
     def busy(self) -> bool:
-        return any(each.working for each in (self._queue.statistics(), self._marking.queue))
+        return any(queue.working for queue in (self._queue.statistics(), self._extra_writer.queue))
 
     @property
     def delayed(self) -> str:
         """What is put off for a while."""
-        return self._pairs.falls.delayed
+        return self._snapshots.waves.delayed
 
     def report(self) -> Report:
-        known = isinstance(self._ground.mirror.state, Known)
-        stuck = self._refused.lasting(now=asyncio.get_running_loop().time()) if known else ()
+        known = isinstance(self._context.mirror.state, Known)
+        stuck = self._refused_orders.lasting(now=asyncio.get_running_loop().time()) if known else ()
         return Report(delayed=self.delayed, stuck=stuck)
 
-    def statistics(self) -> DownwardStatistics:
-        return DownwardStatistics(
+    def statistics(self) -> DrainStatistics:
+        return DrainStatistics(
             queue=self._queue.statistics(),
-            extras=self._marking.queue,
-            counts=replace(self._teller.counts),
-            marked=self._marking.written,
-            waves=self._pairs.falls.waves,
+            extras=self._extra_writer.queue,
+            counts=replace(self._executor.counts),
+            marked=self._extra_writer.written,
+            waves=self._snapshots.waves.count,
             delayed=bool(self.delayed),
         )
 
     async def run(self) -> None:
-        ground = self._ground
+        context = self._context
         with ExitStack() as subscriptions:
-            subscriptions.callback(ground.pods.store.subscribe(lambda key, *_: self._queue.add(key.name)))
-            subscriptions.callback(ground.mirror.nodes.subscribe(self._hear))
+            subscriptions.callback(context.pods.store.subscribe(lambda key, *_: self._queue.add(key.name)))
+            subscriptions.callback(context.mirror.nodes.subscribe(self._on_row))
             subscriptions.callback(self._members.subscribe(self._queue.add))
-            for store in (ground.pods.store, ground.slices.store):
+            for store in (context.pods.store, context.slices.store):
                 await store.complete()
             for member in self._members.all():
                 self._queue.add(member.name, priority=Priority.LATER)
             async with asyncio.TaskGroup() as group:
-                for duty, task in ((self._work(), "orders"), (self._marking.run(), "extra")):
+                for duty, task in ((self._work(), "orders"), (self._extra_writer.run(), "extra")):
                     named = f"{self.name}: {task}"
                     group.create_task(forever(duty, name=named), name=named)
 
     async def shut_down(self) -> None:
         self._queue.close()
-        await asyncio.gather(self._queue.idle(), self._marking.shut_down())
+        await asyncio.gather(self._queue.idle(), self._extra_writer.shut_down())
 
-    def _hear(self, name: str, before: Node | None, after: Node | None) -> None:
-        """Rows change all the time, by load and jobs: only what is decided upon is a reason to look."""
+    def _on_row(self, name: str, before: Node | None, after: Node | None) -> None:
+        """Rows change all the time, by load and jobs: only what decisions stand on enqueues the node."""
         if after is not None and (before is None or not _same(before, after)):
             self._queue.add(name)
 
     async def _work(self) -> Never:
-        gather = shortest = self._ground.manner.gather
+        gather = shortest = self._context.settings.gather
         clock = asyncio.get_running_loop().time
         while True:
-            found, began = await taken(self._queue, mirror=self._ground.mirror), clock()
-            told = False
+            batch, began = await next_batch(self._queue, mirror=self._context.mirror), clock()
+            ordered = False
             try:
                 with survived(self.name):
-                    told = await self._round(found)
+                    ordered = await self._round(batch)
             finally:
-                for name in found:
+                for name in batch:
                     self._queue.done(name)
-            if told:
+            if ordered:
                 await asyncio.sleep(began + gather - clock())
-            gather = min(gather * _GROWTH, shortest * _LONGEST_GATHER) if told else shortest
+            gather = min(gather * _GROWTH, shortest * _LONGEST_GATHER) if ordered else shortest
 
-    async def _round(self, found: Collection[str]) -> bool:
-        """Look at these nodes and tell Slurm; say whether there was anything to tell."""
-        groups = Groups()
+    async def _round(self, batch: Collection[str]) -> bool:
+        """Decide for these nodes and tell Slurm; say whether there was anything to tell."""
+        actions = Actions()
         failed: dict[str, Exception] = {}
         try:
-            self._tell_of_waves()
-            settled = await self._teller.settle()
+            self._report_wave()
+            settled = await self._executor.settle()
             failed |= settled.failed
             for name in settled.unknown:
                 self._queue.add_after(name, delay=_UNSETTLED)
-            # Another order for a node would pass for somebody's word, and what is owed to that node be dropped.
-            free = [name for name in found if name not in failed]
-            groups = await self._look(free)
-            if groups.asked:  # a person is answered by what is so now, and may wait for a read
-                await self._ground.mirror.read_after()
-                groups = await self._look(free)
-            failed |= await self._tell(groups) if groups else {}
-        except Exception as trouble:  # noqa: BLE001 - whatever it is, the next change must still be looked at
-            failed |= dict.fromkeys(found, trouble)
-        for name in found:
+            # Another order for a node would pass for somebody else's, and what is owed to that node would be dropped.
+            free = [name for name in batch if name not in failed]
+            actions = await self._plan(free)
+            if actions.requests:  # a person is answered by what is so now, and may wait for a read
+                await self._context.mirror.read_after()
+                actions = await self._plan(free)
+            failed |= await self._execute(actions) if actions else {}
+        except Exception as trouble:  # noqa: BLE001 - whatever it is, the next change must still be handled
+            failed |= dict.fromkeys(batch, trouble)
+        for name in batch:
             if name not in failed:
                 self._queue.forget(name)
-        self._refused.note(found, failed, now=asyncio.get_running_loop().time())
-        self._put_off(failed)
-        return bool(groups)
+        self._refused_orders.note(batch, failed, now=asyncio.get_running_loop().time())
+        self._retry(failed)
+        return bool(actions)
 
-    async def _tell(self, groups: Groups) -> dict[str, Exception]:
-        """Tell Slurm, and decide once more about those that are not what they were; give what went wrong."""
+    async def _execute(self, actions: Actions) -> dict[str, Exception]:
+        """Tell Slurm, and decide once more about nodes that have changed; return what went wrong."""
         failed: dict[str, Exception] = {}
         changed: frozenset[str] = frozenset()
-        for _ in range(_LOOKS):
-            result = await self._teller.tell(groups)
+        for _ in range(_DECISIONS):
+            result = await self._executor.execute(actions)
             failed, changed = failed | result.failed, result.changed
-            if not changed or not (groups := await self._look(changed)):
+            if not changed or not (actions := await self._plan(changed)):
                 return failed
         return failed | dict.fromkeys(changed, Stale("it changes all the time"))
 
-    async def _look(self, found: Iterable[str]) -> Groups:
-        groups = Groups()
-        for number, name in enumerate(found, 1):
-            pair = self._pairs.of(name)
-            groups.add(name, pod=self._ground.pod(name), pair=pair, skew=self._ground.manner.skew)
-            if pair is not None:
-                if extra.differs(pair):
-                    self._marking.wish(name)
-                if (delay := self._pairs.again(pair)) is not None:
+    async def _plan(self, nodes: Iterable[str]) -> Actions:
+        actions = Actions()
+        for number, name in enumerate(nodes, 1):
+            snapshot = self._snapshots.of(name)
+            actions.add(name, pod=self._context.pod(name), snapshot=snapshot, skew=self._context.settings.skew)
+            if snapshot is not None:
+                if extra.differs(snapshot):
+                    self._extra_writer.enqueue(name)
+                if (delay := self._snapshots.resync_after(snapshot)) is not None:
                     self._queue.add_after(name, delay=delay)
             if number % _SLICE == 0:
                 await asyncio.sleep(0)
-        return groups
+        return actions
 
-    def _put_off(self, failed: dict[str, Exception]) -> None:
-        """Look again at what went wrong, later each time; say each trouble once."""
+    def _retry(self, failed: dict[str, Exception]) -> None:
+        """Enqueue what went wrong again, later each time; log each trouble once."""
         by_trouble: dict[Exception, list[str]] = {}
         for name, trouble in failed.items():
             by_trouble.setdefault(trouble, []).append(name)
@@ -214,19 +216,19 @@ class Downward:
             words = "%s: %s; again in %.1f s at most"
             log.warning(words, hostlist.shown(names), trouble, delay, exc_info=None if known else trouble)
 
-    def _tell_of_waves(self) -> None:
-        wave = self._pairs.falls.look()
+    def _report_wave(self) -> None:
+        wave = self._snapshots.waves.detect()
         if wave is None:
             return
-        log.warning("%s", wave.words)
-        cluster = self._ground.clusters.store.get(Key(self._ground.namespace, self._ground.cluster))
+        log.warning("%s", wave.message)
+        cluster = self._context.clusters.store.get(Key(self._context.namespace, self._context.cluster))
         if cluster is not None:
             regarding = about(cluster, kind=SLURMCLUSTER.name, api_version=SLURMCLUSTER.api_version)
-            self._ground.recorder.warn(regarding, "DrainsDelayed", wave.words, action="Drain")
+            self._context.recorder.warn(regarding, "DrainsDelayed", wave.message, action="Drain")
 
 
 def _same(before: Node, after: Node) -> bool:
-    """Whether all of a row that is decided upon is as it was."""
+    """Whether everything in a row that decisions stand on is as it was."""
     if before.state_bits != after.state_bits and _flags(before) != _flags(after):
         return False
     return (

@@ -1,14 +1,18 @@
-"""Tell Slurm what was decided, a call for each thing to tell, and answer the people who had asked for it.
+"""Carry out a plan: one call to Slurm for each different thing to tell, then the answers to the people who asked for it.
 
-An order about a drain holds for nodes that are as they were when it was decided; the others are given back, to be looked
-at again. If somebody else drained a node in the very moment of an order, and the order has overwritten or lifted that,
-it is put on again with its text, and an event says so. If Slurm falls silent before that, it is done when Slurm answers;
-only what slurmctld itself refuses is given up.
+An order about a drain holds for nodes that are as they were when it was decided; the others are given back, to be decided
+again. If somebody else drained a node in the very moment of an order, and the order has overwritten or lifted that, their
+drain is put back with its text, and an event says so. If Slurm falls silent before that, it is put back when Slurm
+answers; only what slurmctld itself refuses is given up.
+
+A drain that never comes about is seen by nobody who looks at Kubernetes. So `RefusedOrders` keeps what Slurm refuses or
+leaves unanswered though it can be read, and the report names it once it has lasted. While Slurm cannot be read at all,
+the report says that instead (`sunk.syncer.visibility.reachability`).
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Set as AbstractSet
+from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping, Set as AbstractSet
 from functools import partial
 from typing import Final, Literal
 
@@ -20,20 +24,22 @@ from sunk.kube.errors import KubeError
 from sunk.model import hostlist, names
 from sunk.model.contract.requests import Answer
 from sunk.slurm.errors import SlurmError, Unreachable
-from sunk.slurm.mirror.confidence import Stale
+from sunk.slurm.mirror.confidence import Stale, named
 from sunk.slurm.orders.guarded import Covered
 from sunk.slurm.orders.nodes import Outcome
 from sunk.slurm.records import Node
-from sunk.syncer.context import Ground
-from sunk.syncer.drains.plan import Groups
+from sunk.syncer.context import Context
+from sunk.syncer.drains.plan import Actions
 
 log = logging.getLogger(__name__)
 
-_HANDS: Final = 16
+LASTS: Final = 10.0
+"""Seconds for which an order may fail before the report says so."""
+_CONCURRENCY: Final = 16
 """Answers written at the same time, at most."""
 
 
-class Counts(Struct):
+class OrderCounts(Struct):
     """What was done since the start: rounds, calls in them, and nodes that Slurm was told of."""
 
     rounds: int = 0
@@ -43,13 +49,13 @@ class Counts(Struct):
     forgotten: int = 0
     featured: int = 0
     restored: int = 0
-    """Drains of others that an order had overwritten or lifted, and that were put on again."""
+    """Drains of others that an order had overwritten or lifted, and that were put back."""
     answered: int = 0
     failed: int = 0
 
 
-class Call(Struct, frozen=True):
-    """One order for some nodes."""
+class OrderCall(Struct, frozen=True):
+    """One order for some nodes. `kind` is the field of `OrderCounts` that counts them."""
 
     kind: Literal["drained", "undrained", "forgotten", "featured"]
     nodes: list[str]
@@ -58,43 +64,43 @@ class Call(Struct, frozen=True):
     features: tuple[str, ...] = ()
 
 
-class Result(Struct, frozen=True):
-    """What did not come to pass, by node; and which nodes were others by then than what was decided upon."""
+class ExecutionResult(Struct, frozen=True):
+    """What failed, by node; and which nodes had changed since they were decided upon."""
 
     failed: dict[str, Exception]
     changed: frozenset[str]
 
 
-class Settled(Struct, frozen=True):
+class SettleResult(Struct, frozen=True):
     """Of which nodes it is not known yet what an order has taken from others, and what could not be put back."""
 
     unknown: frozenset[str]
     failed: Mapping[str, Exception]
 
 
-class Teller:
-    def __init__(self, ground: Ground, *, want_reconfigure: Callable[[frozenset[str]], None]) -> None:
-        self._ground = ground
+class OrderExecutor:
+    def __init__(self, context: Context, *, want_reconfigure: Callable[[frozenset[str]], None]) -> None:
+        self._context = context
         self._want_reconfigure = want_reconfigure
-        self._hands = asyncio.Semaphore(_HANDS)
+        self._writes = asyncio.Semaphore(_CONCURRENCY)
         self._owed: dict[str, Covered] = {}
         """Drains of others that wait to be put back until Slurm answers."""
-        self.counts: Final = Counts()
+        self.counts: Final = OrderCounts()
 
-    async def settle(self) -> Settled:
+    async def settle(self) -> SettleResult:
         """Put back what orders have taken from others while Slurm fell silent. Raises Unreachable if it still is."""
-        orders = self._ground.orders
+        orders = self._context.orders
         failed: Mapping[str, Exception] = {}
-        if (orders.unfinished or self._owed) and self._ground.may_write():
+        if (orders.unfinished or self._owed) and self._context.may_write():
             owed = self._owed | await orders.judge_unfinished()
             outcome = await self._put_back(owed, by="order without an answer")
             if isinstance(outcome.trouble, Unreachable):
                 raise outcome.trouble
             failed = outcome.troubles
-        return Settled(unknown=orders.unfinished, failed=failed)
+        return SettleResult(unknown=orders.unfinished, failed=failed)
 
-    async def tell(self, groups: Groups) -> Result:
-        """Tell all, and give the nodes of which that did not succeed. What is refused to some keeps no other from his.
+    async def execute(self, actions: Actions) -> ExecutionResult:
+        """Send every order. One that Slurm refuses for some nodes keeps no other node from its own.
 
         Raises Unreachable or Stale where nobody answers: all others would fare alike, one after another.
         """
@@ -102,7 +108,7 @@ class Teller:
         failed: dict[str, Exception] = {}
         done: set[str] = set()
         changed: set[str] = set()
-        for call in self._calls(groups):
+        for call in self._calls(actions):
             try:
                 outcome = await self._send(call)
             except Unreachable:
@@ -112,29 +118,29 @@ class Teller:
             else:
                 done.update(outcome.done if call.kind != "featured" else ())
                 changed.update(outcome.changed)
-        await self._ground.mirror.read_after()
-        failed |= await self._answer(groups, done, but=failed.keys() | changed)
+        await self._context.mirror.read_after()
+        failed |= await self._answer(actions, done, but=failed.keys() | changed)
         self.counts.failed += len(failed)
-        return Result(failed=failed, changed=frozenset(changed))
+        return ExecutionResult(failed=failed, changed=frozenset(changed))
 
-    def _calls(self, groups: Groups) -> Iterator[Call]:
-        orders, seen = self._ground.orders, groups.rows
-        for reason, nodes in groups.drained.items():
+    def _calls(self, actions: Actions) -> Iterator[OrderCall]:
+        orders, seen = self._context.orders, actions.rows
+        for reason, nodes in actions.drain.items():
             send = partial(orders.drain, nodes, reason=reason, seen=seen)
-            yield Call("drained", nodes, send, f"drain: {reason}")
-        if nodes := groups.undrained:
-            yield Call("undrained", nodes, partial(orders.undrain, nodes, seen=seen), "undrain")
-        if nodes := groups.forgotten:
-            yield Call("forgotten", nodes, partial(orders.forget_reason, nodes, seen=seen), "forget the reason")
-        for features, nodes in groups.featured.items():
+            yield OrderCall("drained", nodes, send, f"drain: {reason}")
+        if nodes := actions.undrain:
+            yield OrderCall("undrained", nodes, partial(orders.undrain, nodes, seen=seen), "undrain")
+        if nodes := actions.forget_reason:
+            yield OrderCall("forgotten", nodes, partial(orders.forget_reason, nodes, seen=seen), "forget the reason")
+        for features, nodes in actions.features.items():
             words = f"features: {','.join(features) or 'none'}"
-            yield Call("featured", nodes, partial(orders.set_features, nodes, features=features), words, features)
+            yield OrderCall("featured", nodes, partial(orders.set_features, nodes, features=features), words, features)
 
-    async def _send(self, call: Call) -> Outcome:
-        if not self._ground.may_write():
+    async def _send(self, call: OrderCall) -> Outcome:
+        if not self._context.may_write():
             raise Stale("we may have lost the lead, so Slurm is not told anything")
         self.counts.calls += 1
-        changed = self._changed(call)
+        changed = self._changed_features(call)
         outcome = await call.send()
         setattr(self.counts, call.kind, getattr(self.counts, call.kind) + len(outcome.done))
         log.info("%s: %s%s", call.words, hostlist.shown(outcome.done) or "nobody", _left_out(outcome))
@@ -145,52 +151,55 @@ class Teller:
             raise trouble
         return outcome
 
+    def _changed_features(self, call: OrderCall) -> frozenset[str]:
+        """The features that some of these nodes get or lose."""
+        rows = (self._context.mirror.nodes.get(name) for name in call.nodes)
+        return frozenset(feature for row in rows if row is not None for feature in {*row.features} ^ {*call.features})
+
+    # Drains of others
+
     async def _put_back(self, covered: Mapping[str, Covered], *, by: str) -> Outcome:
-        """Put on again what somebody else had said in the very moment of an order."""
+        """Put back the drains that somebody else set in the very moment of an order."""
         self._owed |= covered
-        outcome = await self._ground.orders.put_back(covered)
+        outcome = await self._context.orders.put_back(covered)
         for name in covered.keys() - _to_repeat(outcome):
             self._owed.pop(name, None)
         self.counts.restored += len(outcome.done)
         for name in outcome.done:
-            self._say_put_back(name, covered[name].row, by=by)
+            self._record_put_back(name, covered[name].row, by=by)
         return outcome
 
-    def _say_put_back(self, name: str, lost: Node, *, by: str) -> None:
+    def _record_put_back(self, name: str, lost: Node, *, by: str) -> None:
         word = "FAIL" if lost.state.failing else "drained"
         log.warning('%s: %s by uid %s, lost to our "%s": put back: %s', name, word, lost.reason_uid, by, lost.reason)
-        if (pod := self._ground.pod(name)) is not None:
+        if (pod := self._context.pod(name)) is not None:
             note = 'somebody (uid {uid}) set {name} to {word}, "{text}", at the moment of an order of ours: put back'
-            said = {"uid": lost.reason_uid, "name": name, "word": word, "text": lost.reason}
-            self._ground.recorder.warn(about(pod, kind="Pod"), "DrainPutBack", note, action="Drain", **said)
+            values = {"uid": lost.reason_uid, "name": name, "word": word, "text": lost.reason}
+            self._context.recorder.warn(about(pod, kind="Pod"), "DrainPutBack", note, action="Drain", **values)
 
-    def _changed(self, call: Call) -> frozenset[str]:
-        """The features that some of these nodes get or lose."""
-        rows = (self._ground.mirror.nodes.get(name) for name in call.nodes)
-        return frozenset(one for row in rows if row is not None for one in {*row.features} ^ {*call.features})
+    # Answers to people
 
-    # People
-
-    async def _answer(self, groups: Groups, done: AbstractSet[str], *, but: Container[str]) -> dict[str, Exception]:
-        """Answer those whose orders are carried out, and give the others: they are decided anew."""
-        due = {name: asked.answer for name, asked in groups.asked.items() if asked.deed is None or name in done}
+    async def _answer(self, actions: Actions, done: AbstractSet[str], *, but: Container[str]) -> dict[str, Exception]:
+        """Answer the requests that are carried out, and return the others: they are decided again."""
+        decisions = actions.requests
+        due = {name: request.answer for name, request in decisions.items() if request.action is None or name in done}
         failed: dict[str, Exception] = {
             name: Stale("Slurm did not do what a person has asked for: it is looked at again")
-            for name in groups.asked
+            for name in decisions
             if name not in due and name not in but
         }
-        wrong = await asyncio.gather(*(self._write(name, answer) for name, answer in due.items()))
-        return failed | {name: trouble for name, trouble in zip(due, wrong, strict=True) if trouble is not None}
+        errors = await asyncio.gather(*(self._write_answer(name, answer) for name, answer in due.items()))
+        return failed | {name: error for name, error in zip(due, errors, strict=True) if error is not None}
 
-    async def _write(self, name: str, answer: Answer) -> KubeError | None:
-        pod = self._ground.pod(name)
+    async def _write_answer(self, name: str, answer: Answer) -> KubeError | None:
+        pod = self._context.pod(name)
         if pod is None:
             return None  # and nobody waits there any more
         annotations = {names.ORDER_DONE: json.encode(answer).decode()}
         patch = Merge({"metadata": {"uid": pod.metadata.uid, "annotations": annotations}})
         try:
-            async with self._hands:
-                await self._ground.pods.patch(pod.key, patch, status=True)
+            async with self._writes:
+                await self._context.pods.patch(pod.key, patch, status=True)
         except KubeError as trouble:
             return trouble
         self.counts.answered += 1
@@ -199,7 +208,8 @@ class Teller:
 
 def _to_repeat(outcome: Outcome) -> set[str]:
     """Nodes that the order did not reach, as far as is known. What slurmctld refuses it would refuse again."""
-    return {name for name, one in outcome.troubles.items() if not (isinstance(one, SlurmError) and one.final)}
+    final = {name for name, trouble in outcome.troubles.items() if isinstance(trouble, SlurmError) and trouble.final}
+    return outcome.troubles.keys() - final
 
 
 def _left_out(outcome: Outcome) -> str:
@@ -207,3 +217,29 @@ def _left_out(outcome: Outcome) -> str:
     refused = f"; left as they are: {hostlist.shown(outcome.refused)}" if outcome.refused else ""
     changed = f"; changed meanwhile: {hostlist.shown(outcome.changed)}" if outcome.changed else ""
     return unknown + refused + changed
+
+
+class RefusedOrders:
+    """Which nodes Slurm could not be told something about, since when, and what it said the first time."""
+
+    def __init__(self) -> None:
+        self._since: dict[str, tuple[float, str]] = {}
+
+    def note(self, tried: Iterable[str], failed: Mapping[str, Exception], *, now: float) -> None:
+        for name in tried:
+            if name not in failed:
+                self._since.pop(name, None)
+        for name, trouble in failed.items():
+            if not isinstance(trouble, Stale):  # nothing was ordered
+                self._since.setdefault(name, (now, str(trouble)))
+
+    def lasting(self, *, now: float) -> tuple[str, ...]:
+        """A sentence for each kind of trouble that has lasted."""
+        by_trouble: dict[str, list[str]] = {}
+        for name, (since, trouble) in self._since.items():
+            if now - since >= LASTS:
+                by_trouble.setdefault(trouble, []).append(name)
+        return tuple(
+            f"Slurm does not carry out what it is told about {named(nodes)}: {trouble}"
+            for trouble, nodes in sorted(by_trouble.items())
+        )

@@ -1,19 +1,37 @@
-"""What Slurm shows of Kubernetes at each node: one key of ours in its `Extra`, which users may add others to.
+"""What Slurm shows of Kubernetes at each node: one key of ours in its `Extra`, to which users may add others.
 
-That the key is there also marks the record as ours: one without it was made anew since, and has lost the drain that a
-person had put on before the machine left.
+That the key is there also marks the record as ours: a record without it was recreated since, and has lost the drain that
+a person had put on before the machine left.
+
+The key differs from node to node, so each write costs a call of its own: five thousand when a cluster is first seen, or
+when all Pods stop being ready. So `ExtraWriter` is a worker of its own with a bounded pace, for which nothing urgent
+waits.
 """
 
-from typing import Any, Final
+import asyncio
+import logging
+from collections.abc import Collection
+from typing import Any, Final, Never
 
-from sunk.model import names
+from sunk.kube.control.queue import BackOff, Queue, QueueStatistics
+from sunk.model import hostlist, names
 from sunk.model.contract import drains, keptdrains
+from sunk.slurm.errors import SlurmError
+from sunk.slurm.mirror.confidence import Stale
 from sunk.slurm.orders import extra
 from sunk.slurm.records import Node
-from sunk.syncer.drains.causes import Pair, standing
+from sunk.syncer.context import Context
+from sunk.syncer.drains.snapshot import NodeSnapshot, Snapshots, standing
 from sunk.syncer.pods import ComputePod
+from sunk.syncer.work import next_batch
 
-KEY: Final = drains.EXTRA_KEY
+log = logging.getLogger(__name__)
+
+KEY: Final = "k8s"
+BATCH: Final = 100
+"""Nodes in one go, at most."""
+PAUSE: Final = 0.5
+"""Seconds between two batches."""
 _READY: Final = "Ready"
 _SLURMS: Final = frozenset({names.SLURM_DRAIN, names.SLURM_RUNNING, names.SLURM_NOT_RESPONDING})
 _KUBERNETES: Final = frozenset(
@@ -36,47 +54,102 @@ def marked(row: Node) -> bool:
     return KEY in row.extra and KEY in extra.read(row.extra)
 
 
-def wanted(pair: Pair) -> dict[str, Any]:
+def wanted(snapshot: NodeSnapshot) -> dict[str, Any]:
     """What our key should hold."""
-    pod = pair.pod
+    pod = snapshot.pod
     lock = "" if pod is None else pod.metadata.annotations.get(names.LOCK, "")
-    found = {
-        "node": pair.member.entry.node,
+    values = {
+        "node": snapshot.member.entry.node,
         "pod": "" if pod is None else pod.metadata.name,
-        "nodeset": pair.member.node_set,
+        "nodeset": snapshot.member.node_set,
         "conditions": {} if pod is None else _conditions(pod),
     }
-    return found | ({"lock": lock} if lock else {})
+    return values | ({"lock": lock} if lock else {})
 
 
-def differs(pair: Pair) -> bool:
-    return bool(extra.read(pair.row.extra).get(KEY) != wanted(pair))
+def differs(snapshot: NodeSnapshot) -> bool:
+    return bool(extra.read(snapshot.row.extra).get(KEY) != wanted(snapshot))
 
 
-def kept_drain(pair: Pair) -> str | None:
-    """The reason of a drain that was on this machine when it left, and that its new record has not got yet."""
-    return None if drains.is_personal(standing(pair.row)) else owed_drain(pair)
+def kept_drain(snapshot: NodeSnapshot) -> str | None:
+    """The reason of a drain that was on this machine when it left, and that its new record does not have yet."""
+    return None if drains.is_personal(standing(snapshot.row)) else owed_drain(snapshot)
 
 
-def owed_drain(pair: Pair) -> str | None:
+def owed_drain(snapshot: NodeSnapshot) -> str | None:
     """The same, also while somebody else's drain is on, which covers it."""
-    said = "" if pair.pod is None else pair.pod.metadata.annotations.get(names.KEPT_DRAIN, "")
-    if not said or marked(pair.row):
+    annotation = "" if snapshot.pod is None else snapshot.pod.metadata.annotations.get(names.KEPT_DRAIN, "")
+    if not annotation or marked(snapshot.row):
         return None
-    words = keptdrains.one_line(said)  # whoever wrote it
-    return None if not words or drains.is_ours(words) else words
+    reason = keptdrains.one_line(annotation)  # whoever wrote it
+    return None if not reason or drains.is_ours(reason) else reason
 
 
-def owes(pair: Pair) -> bool:
+def owes(snapshot: NodeSnapshot) -> bool:
     """Whether a kept drain is still to be put on, now or when somebody else's is lifted."""
-    owed = owed_drain(pair)
-    return owed is not None and not (
-        drains.is_personal(standing(pair.row)) and keptdrains.line(pair.row.reason) == owed
-    )
+    owed, row = owed_drain(snapshot), snapshot.row
+    return owed is not None and not (drains.is_personal(standing(row)) and keptdrains.line(row.reason) == owed)
 
 
 def _conditions(pod: ComputePod) -> dict[str, str]:
     """Whether it is ready, and what people say of it."""
     hidden = _SLURMS | _KUBERNETES
-    found = {each.type: each.status for each in pod.status.conditions if each.type not in hidden}
-    return {_READY: "False"} | dict(sorted(found.items()))
+    shown = {condition.type: condition.status for condition in pod.status.conditions if condition.type not in hidden}
+    return {_READY: "False"} | dict(sorted(shown.items()))
+
+
+class ExtraWriter:
+    """Takes names whose Extra was seen to differ, and compares again before it writes."""
+
+    def __init__(self, context: Context, snapshots: Snapshots) -> None:
+        self._context = context
+        self._snapshots = snapshots
+        self._queue: Queue[str] = Queue(back_off=BackOff(first=0.2, longest=60.0))
+        self.written = 0
+
+    @property
+    def queue(self) -> QueueStatistics:
+        return self._queue.statistics()
+
+    def enqueue(self, name: str) -> None:
+        self._queue.add(name)
+
+    async def run(self) -> Never:
+        while True:
+            batch = await next_batch(self._queue, mirror=self._context.mirror, most=BATCH)
+            try:
+                await self._write(batch)
+            finally:
+                for name in batch:
+                    self._queue.done(name)
+            await asyncio.sleep(PAUSE)
+
+    async def shut_down(self) -> None:
+        self._queue.close()
+        await self._queue.idle()
+
+    async def _write(self, batch: Collection[str]) -> None:
+        try:
+            await self._context.mirror.read_after()
+            await self._merge(batch)
+        except Exception as trouble:
+            delay = max(self._queue.retry(name) for name in batch)
+            known = isinstance(trouble, SlurmError | Stale | ValueError)
+            words = "extra of %s: %s; again in %.1f s at most"
+            log.warning(words, hostlist.shown(batch), trouble, delay, exc_info=None if known else trouble)
+        else:
+            for name in batch:
+                self._queue.forget(name)
+
+    async def _merge(self, batch: Collection[str]) -> None:
+        snapshots = [snapshot for name in batch if (snapshot := self._snapshots.of(name)) is not None]
+        # A drain that is to be put back goes first: our key says that this has been done. One of Slurm's own may cover it.
+        due = [snapshot for snapshot in snapshots if differs(snapshot) and not owes(snapshot)]
+        if not due or not self._context.may_write():
+            return
+        ours = {snapshot.name: {KEY: wanted(snapshot)} for snapshot in due}
+        outcome = await self._context.orders.merge_extra(ours)
+        self.written += len(outcome.done)
+        if outcome.refused:
+            log.warning("extra of %s: there is no room left for ours", hostlist.shown(outcome.refused))
+        await self._context.mirror.read_after()

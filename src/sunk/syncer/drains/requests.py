@@ -1,8 +1,9 @@
-"""What people ask of Slurm about a node, through `sunk drain` and `sunk undrain`: what is done, and what they hear.
+"""What people ask of Slurm about a node, by `sunk drain` and `sunk undrain`: what to do, and what to answer.
 
-An order is done once; that it was done stands beside it. A drain of a person goes over ours, since theirs has to stay
-when ours is lifted; theirs may be lifted by anybody, and ours is then put on if a cause still holds. An undrain names the
-drain that its author saw, and lifts no other: one may have been put on before the order is done, however late that is.
+Pure. A request is carried out once; its answer stands beside it on the Pod. A person's drain goes over ours, since theirs
+has to stay when ours is lifted; anybody may lift theirs, and ours is then put on if a cause still holds. An undrain names
+the drain that its author saw, and lifts no other: another may have been put on before the request is carried out, however
+late that is.
 """
 
 from hashlib import sha256
@@ -14,7 +15,7 @@ from sunk.model import foreign, names
 from sunk.model.contract import drains
 from sunk.model.contract.drains import Drain, DrainAction, Undrain
 from sunk.model.contract.requests import LONGEST, Answer, Order
-from sunk.syncer.drains.causes import Pair, causes, standing
+from sunk.syncer.drains.snapshot import NodeSnapshot, causes, standing
 from sunk.syncer.pods import ComputePod
 
 LONGEST_ID: Final = 128
@@ -24,20 +25,20 @@ _NAMED: Final = 900
 """Characters of a reason that words stand around, in an answer that is cut."""
 
 
-class Asked(Struct, frozen=True):
-    """What to do about an order, and what to answer once that is done."""
+class RequestDecision(Struct, frozen=True):
+    """What to do about a request, and what to answer once that is done."""
 
     answer: Answer
-    deed: DrainAction | None = None
+    action: DrainAction | None = None
 
 
 def pending(pod: ComputePod | None) -> bool:
-    """Whether there is an order at all: asked of every Pod at every look, so nothing is read for it."""
+    """Whether there is a request at all: asked of every Pod in every round, so nothing is decoded for it."""
     return pod is not None and names.ORDER in pod.metadata.annotations
 
 
-def asked(pod: ComputePod, pair: Pair | None) -> Asked | None:
-    """What the order of a Pod comes to; None if there is none that is not answered yet."""
+def decide(pod: ComputePod, snapshot: NodeSnapshot | None) -> RequestDecision | None:
+    """What the request on a Pod comes to; None if there is none that is not answered yet."""
     text = pod.metadata.annotations.get(names.ORDER)
     if text is None:
         return None
@@ -46,47 +47,51 @@ def asked(pod: ComputePod, pair: Pair | None) -> Asked | None:
     if _answered(pod) == number:
         return None
     if order is None:
-        return _no(number, f"the order cannot be read: {text[:100]}; use `sunk drain` or `sunk undrain`")
-    if pair is None:
-        return _no(number, "Slurm has no such node, or it is no member of this cluster: see `sunk status`")
-    return _drain(order, pair) if order.act == "drain" else _undrain(order, pair)
+        return _refused(number, f"the order cannot be read: {text[:100]}; use `sunk drain` or `sunk undrain`")
+    if snapshot is None:
+        return _refused(number, "Slurm has no such node, or it is no member of this cluster: see `sunk status`")
+    return _drain(order, snapshot) if order.act == "drain" else _undrain(order, snapshot)
 
 
-def _drain(order: Order, pair: Pair) -> Asked:
+def _drain(order: Order, snapshot: NodeSnapshot) -> RequestDecision:
     reason = drains.plain(order.reason)
     if not reason:
-        return _no(order.id, "a drain needs a reason: give one")
+        return _refused(order.id, "a drain needs a reason: give one")
     if drains.is_ours(reason):
-        return _no(order.id, f"a reason that begins with {drains.PREFIX} would be lifted by us: choose another one")
-    state = pair.row.state
-    if state.draining and not state.failing and pair.row.reason == reason:
-        return _yes(order.id, f"it is drained already: {reason}")
-    return Asked(Answer(id=order.id, done=True, words=f"drained: {reason}"), Drain(reason))
+        return _refused(
+            order.id, f"a reason that begins with {drains.PREFIX} would be lifted by us: choose another one"
+        )
+    state = snapshot.row.state
+    if state.draining and not state.failing and snapshot.row.reason == reason:
+        return _done(order.id, f"it is drained already: {reason}")
+    return RequestDecision(Answer(id=order.id, done=True, words=f"drained: {reason}"), Drain(reason))
 
 
-def _undrain(order: Order, pair: Pair) -> Asked:
-    found = standing(pair.row)
-    ours = drains.text(causes(pair))
-    if not (found.draining or found.failing):
-        return _yes(order.id, "it is not drained")
-    if (why := _against(order, found, ours=ours)) is not None:
-        return _no(order.id, why)
+def _undrain(order: Order, snapshot: NodeSnapshot) -> RequestDecision:
+    node = standing(snapshot.row)
+    ours = drains.text(causes(snapshot))
+    if not (node.draining or node.failing):
+        return _done(order.id, "it is not drained")
+    if (why := _against(order, node, ours=ours)) is not None:
+        return _refused(order.id, why)
     if ours is not None:
-        words = f'the drain "{found.reason[:_SHOWN]}" is lifted, and the node stays drained: {ours}'
-        return Asked(Answer(id=order.id, done=True, words=words), Drain(ours))
-    return Asked(Answer(id=order.id, done=True, words=f'the drain "{found.reason[:_SHOWN]}" is lifted'), Undrain())
+        words = f'the drain "{node.reason[:_SHOWN]}" is lifted, and the node stays drained: {ours}'
+        return RequestDecision(Answer(id=order.id, done=True, words=words), Drain(ours))
+    return RequestDecision(
+        Answer(id=order.id, done=True, words=f'the drain "{node.reason[:_SHOWN]}" is lifted'), Undrain()
+    )
 
 
-def _against(order: Order, found: drains.DrainState, *, ours: str | None) -> str | None:
+def _against(order: Order, node: drains.DrainState, *, ours: str | None) -> str | None:
     """Why a node is not undrained."""
-    if found.rebooting:
+    if node.rebooting:
         return "Slurm is to reboot it: wait for that, or end it by `scontrol cancel_reboot`"
-    if found.foreign and order.lifts not in {None, found.reason[:LONGEST]}:
-        return f'another drain is there now, and stays: "{found.reason[:_NAMED]}". Ask again to lift it.'
-    if not found.foreign and ours is not None:
+    if node.foreign and order.lifts not in {None, node.reason[:LONGEST]}:
+        return f'another drain is there now, and stays: "{node.reason[:_NAMED]}". Ask again to lift it.'
+    if not node.foreign and ours is not None:
         return f"it comes back for as long as its cause holds: {ours}. End that first."
-    if found.down or not found.registered:
-        word = "down" if found.down else "not registered"
+    if node.down or not node.registered:
+        word = "down" if node.down else "not registered"
         return f"Slurm says it is {word}, and an undrain would bring it back to service: mend that first"
     return None
 
@@ -107,9 +112,9 @@ def _answered(pod: ComputePod) -> str:
         return ""
 
 
-def _yes(number: str, words: str) -> Asked:
-    return Asked(Answer(id=number, done=True, words=words[:_SHOWN]))
+def _done(number: str, words: str) -> RequestDecision:
+    return RequestDecision(Answer(id=number, done=True, words=words[:_SHOWN]))
 
 
-def _no(number: str, words: str) -> Asked:
-    return Asked(Answer(id=number, done=False, words=words[:_SHOWN]))
+def _refused(number: str, words: str) -> RequestDecision:
+    return RequestDecision(Answer(id=number, done=False, words=words[:_SHOWN]))

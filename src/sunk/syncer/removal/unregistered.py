@@ -1,13 +1,19 @@
-"""Pods that Slurm does not know, though their slurmd runs: they are started anew, one at a time.
+"""Pods that Slurm does not know, though their slurmd runs: they are replaced, one at a time.
 
 A slurmd registers when it starts and never again by itself. If its record is deleted under it, nobody tells it; nor if
-slurmctld keeps calling an address that was another Pod's. Both look well from inside, and get no job for ever. A new
-start mends either.
+slurmctld keeps calling an address that was another Pod's. Both look well from inside, and never get a job. A restart
+mends either.
 
 But a slurmctld that lost its state knows none of them, and their jobs may run on, for somebody to bring the state back.
-So if most of the Pods that should be known are not, none is touched, and that is said.
+So if most of the Pods that should be registered are not, none is touched, and the report says so. `RegistrationCounter`
+keeps that number, also for clearances.
+
+Only the NodeSet controller deletes compute Pods. The syncer may not: a right to delete one Pod of a namespace is a right
+to delete any. `request_restart` writes an annotation through the status of the Pod, and the NodeSet controller heeds it
+while it is young and the Pod's conditions still say that Slurm does not know it.
 """
 
+import asyncio
 import logging
 import math
 from collections.abc import Collection, Iterable, Mapping
@@ -15,43 +21,46 @@ from datetime import datetime
 from typing import Final, Protocol
 
 from sunk.kube.api.limits import Bucket
+from sunk.kube.api.patch import Merge
+from sunk.kube.cache.store import Store
 from sunk.kube.control.events import about
-from sunk.model import loopclock, names
+from sunk.kube.errors import Conflict, Invalid, NotFound
+from sunk.kube.resource import Key
+from sunk.model import names
 from sunk.model.contract import drains
 from sunk.model.contract.report import Report
+from sunk.objects.standing import restart_request
 from sunk.slurm.mirror.confidence import Known
+from sunk.slurm.mirror.rows import Rows
 from sunk.slurm.records import Node
 from sunk.slurm.states import NodeBase, NodeFlag
-from sunk.syncer.context import Ground
+from sunk.syncer.context import Context
+from sunk.syncer.jobs import JobsByNode
 from sunk.syncer.members import Members
 from sunk.syncer.pods import ComputePod, condition, ready
-from sunk.syncer.removal import restarting
-from sunk.syncer.removal.holders import Holders
-from sunk.syncer.rounds import Rounds
+from sunk.syncer.work import PeriodicWork
 
 log = logging.getLogger(__name__)
 
 PERIOD: Final = 5.0
-PAUSE: Final = 10.0
-"""Seconds between two restarts, over all Pods."""
 LONGEST: Final = 3600.0
 FRESH: Final = 5.0
 SETTLED: Final = 15.0
 """Seconds for which Slurm has to answer: a slurmd looks for slurmctld once in ten."""
-_SILENT: Final = NodeFlag.NOT_RESPONDING.value
+_NOT_RESPONDING: Final = NodeFlag.NOT_RESPONDING.value
 
 
-class Names(Protocol):
+class KnownNames(Protocol):
     def __contains__(self, name: str, /) -> bool: ...
 
 
-def lost(pods: Iterable[ComputePod], known: Names) -> str:
+def lost(pods: Iterable[ComputePod], known: KnownNames) -> str:
     """Say so if Slurm does not know most of the Pods that are ready; empty if it knows enough of them."""
-    ready_ones = [pod.metadata.name for pod in pods if ready(pod)]
-    return told_lost([name for name in ready_ones if name not in known], of=len(ready_ones))
+    ready_pods = [pod.metadata.name for pod in pods if ready(pod)]
+    return _lost([name for name in ready_pods if name not in known], of=len(ready_pods))
 
 
-def told_lost(unknown: Collection[str], *, of: int) -> str:
+def _lost(unknown: Collection[str], *, of: int) -> str:
     if 2 * len(unknown) <= of:
         return ""
     return (
@@ -60,36 +69,77 @@ def told_lost(unknown: Collection[str], *, of: int) -> str:
     )
 
 
-def is_stranger(pod: ComputePod, node: Node | None) -> bool:
+def is_unregistered(pod: ComputePod, node: Node | None) -> bool:
     """Whether slurmctld and this slurmd will not find each other by themselves."""
     if node is None:
         return True
-    return is_silent(node) and bool(pod.status.pod_ip) and node.address not in {pod.status.pod_ip, "", node.name}
+    elsewhere = node.address not in {pod.status.pod_ip, "", node.name}
+    return is_not_responding(node) and bool(pod.status.pod_ip) and elsewhere
 
 
-def is_silent(node: Node) -> bool:
+def is_not_responding(node: Node) -> bool:
     """Whether slurmctld has lost it."""
     given_up = node.state.base is NodeBase.DOWN and node.reason == drains.NOT_RESPONDING
-    return given_up or bool(node.state_bits & _SILENT)
+    return given_up or bool(node.state_bits & _NOT_RESPONDING)
 
 
-def since(pod: ComputePod, node: Node | None) -> datetime | None:
-    """Since when it is one, by what we have written on the Pod; None if it does not say so yet.
+def unregistered_since(pod: ComputePod, node: Node | None) -> datetime | None:
+    """Since when it is unregistered, by what we have written on the Pod; None if it does not say so yet.
 
-    Every copy reads the same there: one that leads again has not watched meanwhile, and one that leads for the first
+    Every copy reads the same there: a copy that leads again has not watched meanwhile, and one that leads for the first
     time need not begin to count.
     """
     kind, status = (names.SLURM_RUNNING, "Unknown") if node is None else (names.SLURM_NOT_RESPONDING, "True")
-    told, begun = condition(pod, kind), condition(pod, "Ready")
-    if told is None or told.status != status or told.last_transition_time is None:
+    written, ready_condition = condition(pod, kind), condition(pod, "Ready")
+    if written is None or written.status != status or written.last_transition_time is None:
         return None
-    # Who is not ready is no stranger, so it counts from when it was both.
-    times = [told.last_transition_time, begun.last_transition_time if begun is not None else None]
-    return max(time for time in times if time is not None)
+    # A Pod that is not ready does not count, so it counts from when it was both.
+    ready_since = ready_condition.last_transition_time if ready_condition is not None else None
+    return max(time for time in (written.last_transition_time, ready_since) if time is not None)
 
 
-class Waits:
-    """How long each has to be a stranger to be started anew: longer each time. Who was tried last comes last."""
+async def request_restart(context: Context, pod: ComputePod, *, why: str) -> bool:
+    """Ask for a new Pod in place of this one, as it was read. False if it is another by now, or has changed."""
+    at = {"uid": pod.metadata.uid, "resourceVersion": pod.metadata.resource_version}
+    annotations = {names.RESTART: restart_request(why, now=context.client.clock.now())}
+    try:
+        await context.pods.patch(pod.key, Merge({"metadata": at | {"annotations": annotations}}), status=True)
+    except (Conflict, Invalid, NotFound):
+        return False
+    return True
+
+
+class RegistrationCounter:
+    """How many of the Pods that are ready Slurm knows. Followed for as long as the store of Pods and the mirror are.
+
+    It is asked for every Pod that has to go. To walk through all Pods each time would make a thousand of them cost a
+    million comparisons.
+    """
+
+    def __init__(self, pods: Store[ComputePod], nodes: Rows[str, Node]) -> None:
+        self._nodes = nodes
+        self._ready: set[str] = set()
+        self._unknown: set[str] = set()
+        for pod in pods.all():
+            self._on_pod(pod.key, None, pod)
+        pods.subscribe(self._on_pod)
+        nodes.subscribe(lambda name, _, after: self._note(name, known=after is not None))
+
+    def lost(self) -> str:
+        """Say so if Slurm does not know most of the Pods that are ready; empty if it knows enough of them."""
+        return _lost(self._unknown, of=len(self._ready))
+
+    def _on_pod(self, key: Key, _: ComputePod | None, after: ComputePod | None) -> None:
+        is_ready = after is not None and ready(after)
+        (self._ready.add if is_ready else self._ready.discard)(key.name)
+        self._note(key.name, known=key.name in self._nodes)
+
+    def _note(self, name: str, *, known: bool) -> None:
+        (self._unknown.add if name in self._ready and not known else self._unknown.discard)(name)
+
+
+class RestartBackOff:
+    """How long each Pod has to be unregistered before a restart: longer each time. Those tried last come last."""
 
     def __init__(self, first: float) -> None:
         self._first = first
@@ -98,13 +148,13 @@ class Waits:
         self._tries = 0
 
     def due(self, ages: Mapping[str, float]) -> list[str]:
-        """Hear who is a stranger now, all of them, and for how many seconds. Give those for whom it is time, in turn."""
+        """Take all that are unregistered now, and for how many seconds. Return those whose time has come, in turn."""
         self._tried = {name: at for name, at in self._tried.items() if name in ages}
-        able = [name for name, age in ages.items() if age >= self.wait(name)]
-        return sorted(able, key=lambda name: (self._tried.get(name, 0), name))
+        due = [name for name, age in ages.items() if age >= self.wait(name)]
+        return sorted(due, key=lambda name: (self._tried.get(name, 0), name))
 
-    def tries(self, name: str) -> None:
-        """Hear that one is tried. Whatever comes of it, the others are next."""
+    def try_next(self, name: str) -> None:
+        """Note that this one is tried. Whatever comes of it, the others are next."""
         self._tries += 1
         self._tried[name] = self._tries
 
@@ -114,98 +164,102 @@ class Waits:
     def restarted(self, name: str) -> None:
         self._waits[name] = min(2 * self.wait(name), LONGEST)
 
-    def known(self, name: str) -> None:
-        """Hear that a node is well: the next time begins anew."""
+    def forget(self, name: str) -> None:
+        """Note that a node is well: the next time starts from the first wait."""
         self._waits.pop(name, None)
 
     @property
-    def tried(self) -> tuple[str, ...]:
+    def restarted_names(self) -> tuple[str, ...]:
         return tuple(self._waits)
 
 
-class Strangers:
-    """Deletes Pods, so that the NodeSet controller makes them anew."""
+class UnregisteredPods:
+    """Asks for restarts of Pods, which the NodeSet controller carries out."""
 
-    def __init__(self, ground: Ground, members: Members, holders: Holders, *, restarts: Bucket) -> None:
-        self._ground = ground
+    def __init__(self, context: Context, members: Members, jobs_by_node: JobsByNode, *, restarts: Bucket) -> None:
+        self._context = context
         self._members = members
-        self._holders = holders
+        self._jobs_by_node = jobs_by_node
         self._restarts = restarts
-        self._waits = Waits(ground.manner.restart_unknown_after)
+        self._back_off = RestartBackOff(context.settings.restart_unknown_after)
         self._held = ""
         self._held_until = -math.inf
-        self.work: Final = Rounds(
+        self.work: Final = PeriodicWork(
             "strangers",
-            self.look,
-            follows=(ground.pods, ground.slices),
-            period=min(PERIOD, ground.manner.restart_unknown_after / 2),
+            self.resync,
+            follows=(context.pods, context.slices),
+            period=min(PERIOD, context.settings.restart_unknown_after / 2),
         )
 
     def report(self) -> Report:
         return Report(held=self._held)
 
-    async def look(self) -> None:
-        state = self._ground.mirror.state
+    async def resync(self) -> None:
+        state = self._context.mirror.state
         if not isinstance(state, Known):
             return
-        strangers = self._strangers()
-        for name in self._waits.tried:
-            if name not in strangers and name in self._ground.mirror.nodes:
-                self._waits.known(name)
-        due = self._waits.due({name: self._age(pod) for name, pod in strangers.items()})
-        self._held = self._lost(strangers) if due else ""
+        unregistered = self._unregistered()
+        for name in self._back_off.restarted_names:
+            if name not in unregistered and name in self._context.mirror.nodes:
+                self._back_off.forget(name)
+        due = self._back_off.due({name: self._age(pod) for name, pod in unregistered.items()})
+        self._held = self._too_many(unregistered) if due else ""
         if self._held:
-            self._held_until = loopclock.now()
+            self._held_until = _now()
         # A slurmd looks for a slurmctld that was away once in ten seconds. And where most were unknown a moment ago, the
         # others may be about to register as well.
-        patience = self._ground.manner.restart_unknown_after
-        if loopclock.now() - state.since < min(SETTLED, patience) or loopclock.now() - self._held_until < patience:
+        patience = self._context.settings.restart_unknown_after
+        if _now() - state.since < min(SETTLED, patience) or _now() - self._held_until < patience:
             return
-        if due and not self._held and not self._ground.mirror.suspicious and self._restarts.try_take():
-            self._waits.tries(due[0])
-            await self._restart(strangers[due[0]])
+        if due and not self._held and not self._context.mirror.suspicious and self._restarts.try_take():
+            self._back_off.try_next(due[0])
+            await self._restart(unregistered[due[0]])
 
     def _age(self, pod: ComputePod) -> float:
-        """For how many seconds a Pod has been a stranger, by the clock that all copies of us hear of."""
-        begun = since(pod, self._ground.mirror.nodes.get(pod.metadata.name))
-        return 0.0 if begun is None else (self._ground.client.clock.now() - begun).total_seconds()
+        """For how many seconds a Pod has been unregistered, by the clock that all copies of us share."""
+        since = unregistered_since(pod, self._context.mirror.nodes.get(pod.metadata.name))
+        return 0.0 if since is None else (self._context.client.clock.now() - since).total_seconds()
 
-    def _strangers(self) -> dict[str, ComputePod]:
-        """Hardly any Pod is one, and that is looked at first: there may be thousands."""
-        rows, pods = self._ground.mirror.nodes, self._ground.pods.store.all()
-        found = (pod for pod in pods if is_stranger(pod, rows.get(pod.metadata.name)))
-        return {pod.metadata.name: pod for pod in found if self._is_meant(pod)}
+    def _unregistered(self) -> dict[str, ComputePod]:
+        """Hardly any Pod is unregistered, and that is checked first: there may be thousands of Pods."""
+        rows, pods = self._context.mirror.nodes, self._context.pods.store.all()
+        unregistered = (pod for pod in pods if is_unregistered(pod, rows.get(pod.metadata.name)))
+        return {pod.metadata.name: pod for pod in unregistered if self._should_be_registered(pod)}
 
-    def _lost(self, strangers: Collection[str]) -> str:
-        """Why none of them is started anew: they are too many for the fault to be theirs."""
-        pods = [pod for pod in self._ground.pods.store.all() if self._is_meant(pod)]
-        if 2 * len(strangers) <= len(pods):
+    def _too_many(self, unregistered: Collection[str]) -> str:
+        """Why none of them is restarted: they are too many for the fault to be theirs."""
+        pods = [pod for pod in self._context.pods.store.all() if self._should_be_registered(pod)]
+        if 2 * len(unregistered) <= len(pods):
             return ""
         silent = (
-            f"slurmctld does not reach {len(strangers)} of the {len(pods)} Pods that are ready: look at the network"
+            f"slurmctld does not reach {len(unregistered)} of the {len(pods)} Pods that are ready: look at the network"
         )
-        return lost(pods, self._ground.mirror.nodes) or silent
+        return lost(pods, self._context.mirror.nodes) or silent
 
-    def _is_meant(self, pod: ComputePod) -> bool:
+    def _should_be_registered(self, pod: ComputePod) -> bool:
         member = self._members.get(pod.metadata.name)
         leaving = member is None or member.entry.state != "joined"
         return ready(pod) and not leaving and names.PENDING_DELETION not in pod.metadata.annotations
 
-    async def _restart(self, pod: ComputePod) -> None:
-        ground, name = self._ground, pod.metadata.name
-        await ground.mirror.read_after(whole=True)
-        ground.mirror.require_fresh(within=FRESH)
-        found = await ground.pods.confirm(pod.key)
-        node = ground.mirror.nodes.get(name)
-        same = found is not None and found.metadata.uid == pod.metadata.uid and self._is_meant(found)
-        if found is None or not same or not is_stranger(found, node) or self._holders.holds(name):
+    async def _restart(self, seen: ComputePod) -> None:
+        context, name = self._context, seen.metadata.name
+        await context.mirror.read_after(whole=True)
+        context.mirror.require_fresh(within=FRESH)
+        pod = await context.pods.confirm(seen.key)
+        node = context.mirror.nodes.get(name)
+        same = pod is not None and pod.metadata.uid == seen.metadata.uid and self._should_be_registered(pod)
+        if pod is None or not same or not is_unregistered(pod, node) or self._jobs_by_node.has_jobs(name):
             return
         why = "Slurm has no node of this name" if node is None else f"slurmctld calls it at {node.address}, in vain"
-        if not ground.may_write():
+        if not context.may_write():
             return
-        if not await restarting.ask(ground, found, why=why):
-            return  # it is another by now, and looked at again
-        self._waits.restarted(name)
-        log.warning("Pod %s is started anew: it is ready, but %s", found.key, why)
+        if not await request_restart(context, pod, why=why):
+            return  # it has changed, and is looked at again
+        self._back_off.restarted(name)
+        log.warning("Pod %s is started anew: it is ready, but %s", pod.key, why)
         note = "to be replaced: its slurmd runs, but {why}"
-        ground.recorder.warn(about(found, kind="Pod"), "UnknownToSlurm", note, action="Restart", why=why)
+        context.recorder.warn(about(pod, kind="Pod"), "UnknownToSlurm", note, action="Restart", why=why)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,15 +1,15 @@
 """A person's word that what Slurm says is true, however hard to believe it is.
 
 While many nodes or jobs have vanished at once nothing is deleted, for a slurmctld that lost its state would say the
-same. If they are gone because somebody wanted it, only a person can know. He says so by an annotation of the SlurmCluster
-whose value names what is hard to believe, as it stands in the report: so nobody accepts what he has not seen, and what
-comes later needs a word of its own. What is explained meanwhile needs none: a word stands for all that was lost when it
-was copied, and holds for whatever is left of that.
+same. If they are gone because somebody wanted it, only a person can know, and says so by an annotation of the
+SlurmCluster whose value names what is hard to believe, as it stands in the report: so nobody accepts what they have not
+seen, and what comes later needs a word of its own. What is explained meanwhile needs none: a word stands for all that was
+lost when it was copied, and holds for whatever is left of that.
 
-Every copy of the syncer has read Slurm for itself and believes upon that word for itself. The one that leads says what
-came of it, and notes in the status that this word is answered, also where it was of no use: it cannot lie there until it
-fits by chance. The operator then takes the annotation off, for we may write nothing but the status; and once it is off
-the note is too, so that the same word can be said again.
+Every copy of the syncer has read Slurm for itself and accepts upon that word for itself. The leader says what came of it,
+and notes in the status that this word is answered, also where it was of no use: it cannot lie there until it fits by
+chance. The operator then takes the annotation off, for we may write nothing but the status; and once it is off the note
+is too, so that the same word can be said again.
 """
 
 import logging
@@ -27,7 +27,7 @@ from sunk.model import names
 from sunk.model.cluster.kind import LONGEST_WORD, SLURMCLUSTER
 from sunk.objects.clusters import SlurmCluster
 from sunk.slurm.mirror.confidence import Known, Suspicion
-from sunk.syncer.context import Ground
+from sunk.syncer.context import Context
 
 log = logging.getLogger(__name__)
 
@@ -42,31 +42,32 @@ def losses(suspicions: Iterable[Suspicion], *, since: bool = False) -> frozenset
 
     With `since` also what was missing at first and is explained by now.
     """
-    found: set[str | int] = set()
-    for one in suspicions:
-        found |= (one.missing | one.lost if since else one.missing) or {one.reason}
-    return frozenset(found)
+    lost: set[str | int] = set()
+    for suspicion in suspicions:
+        missing = suspicion.missing | suspicion.lost if since else suspicion.missing
+        lost |= missing or {suspicion.reason}
+    return frozenset(lost)
 
 
 def identity(suspicions: Iterable[Suspicion]) -> str:
     """A short name for all that is hard to believe: another one as soon as there is more. Empty if nothing is."""
-    told = sorted(losses(suspicions, since=True), key=lambda each: (isinstance(each, str), each))
-    return sha256(json.encode(told)).hexdigest()[:_LETTERS] if told else ""
+    lost = sorted(losses(suspicions, since=True), key=lambda item: (isinstance(item, str), item))
+    return sha256(json.encode(lost)).hexdigest()[:_LETTERS] if lost else ""
 
 
-class Offered:
+class OfferedWords:
     """The words by which a person could have accepted the present suspicion, and what each of them stands for."""
 
     def __init__(self) -> None:
         self._recent: dict[str, frozenset[str | int]] = {}
 
     def note(self, suspicions: Sequence[Suspicion]) -> None:
-        """Hear what is hard to believe now. When nothing is, words of before are worth nothing any more."""
-        found = losses(suspicions, since=True)
-        if not found:
+        """Take what is hard to believe now. When nothing is, earlier words are worth nothing any more."""
+        lost = losses(suspicions, since=True)
+        if not lost:
             self._recent.clear()
-        elif found not in self._recent.values():  # after every read, of as many jobs as there were: seldom named
-            self._recent[identity(suspicions)] = found
+        elif lost not in self._recent.values():  # after every read, of as many jobs as there were: seldom named
+            self._recent[identity(suspicions)] = lost
             self._recent = dict([*self._recent.items()][-RECENT:])
 
     def covers(self, word: str, suspicions: Sequence[Suspicion]) -> bool:
@@ -75,62 +76,64 @@ class Offered:
         return bool(suspicions) and losses(suspicions) <= self._recent.get(word, frozenset())
 
 
-def words(suspicions: Iterable[Suspicion]) -> str:
-    return "; ".join(one.reason for one in suspicions)
+def describe(suspicions: Iterable[Suspicion]) -> str:
+    return "; ".join(suspicion.reason for suspicion in suspicions)
 
 
-def request(suspicions: Iterable[Suspicion], *, cluster: Key) -> str:
-    """What a person has to type to accept it."""
+def accept_command(suspicions: Iterable[Suspicion], *, cluster: Key) -> str:
+    """What a person has to type to accept them."""
     at = f"-n {cluster.namespace} {SLURMCLUSTER.name.lower()} {cluster.name}"
     return f"kubectl annotate {at} {names.ACCEPT_SUSPICION}={identity(suspicions)}"
 
 
-class Accepting:
-    """Believes Slurm upon a person's word, and answers him."""
+class SuspicionAcceptance:
+    """Trusts Slurm upon a person's word, and answers that person."""
 
-    def __init__(self, ground: Ground) -> None:
-        self._ground = ground
+    def __init__(self, context: Context) -> None:
+        self._context = context
         self._accepted = ("", "")
         """The last word that was heeded, and what it was about."""
-        self._offered = Offered()
-        ground.mirror.subscribe(lambda _: self._offered.note(ground.mirror.suspicions))
-        ground.clusters.store.subscribe(self._hear)
+        self._offered = OfferedWords()
+        context.mirror.subscribe(lambda _: self._offered.note(context.mirror.suspicions))
+        context.clusters.store.subscribe(self._on_cluster)
         self.controller: Final[Controller[Key]] = Controller(
-            "accepting", self._reconcile, sources=[Source(ground.clusters.store, itself)], effort=Effort(workers=1)
+            "accepting", self._reconcile, sources=[Source(context.clusters.store, itself)], effort=Effort(workers=1)
         )
 
-    def _hear(self, _: Key, __: SlurmCluster | None, cluster: SlurmCluster | None) -> None:
-        """Also where another copy leads: it may not tomorrow."""
-        word, found = _unanswered(cluster), self._ground.mirror.suspicions
-        if word and self._offered.covers(word, found):
-            self._accepted = word, words(found)
-            log.warning("a person has accepted %s: %s", word, words(found))
-            self._ground.mirror.accept()
+    def _on_cluster(self, _: Key, __: SlurmCluster | None, cluster: SlurmCluster | None) -> None:
+        """Also in a copy that does not lead: it may lead tomorrow."""
+        word, suspicions = _unanswered(cluster), self._context.mirror.suspicions
+        if word and self._offered.covers(word, suspicions):
+            self._accepted = word, describe(suspicions)
+            log.warning("a person has accepted %s: %s", word, describe(suspicions))
+            self._context.mirror.accept()
 
     async def _reconcile(self, key: Key) -> Requeue | None:
-        ground = self._ground
-        cluster = ground.clusters.store.get(key)
+        context = self._context
+        cluster = context.clusters.store.get(key)
         if cluster is None or _word(cluster) == cluster.status.suspicion_answered:
             return None
         # Who has not read Slurm yet does not know what is hard to believe.
-        if not isinstance(ground.mirror.state, Known) or not ground.may_write():
+        if not isinstance(context.mirror.state, Known) or not context.may_write():
             return Requeue(after=SOON)
         at = {"uid": cluster.metadata.uid, "resourceVersion": cluster.metadata.resource_version}
         patch = Merge({"metadata": at, "status": {"suspicionAnswered": _word(cluster)}})
-        await ground.clusters.patch(key, patch, status=True)
+        await context.clusters.patch(key, patch, status=True)
         if _word(cluster):
             self._answer(cluster)
         return None
 
     def _answer(self, cluster: SlurmCluster) -> None:
         regarding = about(cluster, kind=SLURMCLUSTER.name, api_version=SLURMCLUSTER.api_version)
-        recorder, word = self._ground.recorder, _word(cluster)
-        (accepted, what), self._accepted = self._accepted, ("", "")
+        recorder, word = self._context.recorder, _word(cluster)
+        (accepted, description), self._accepted = self._accepted, ("", "")
         if word and word == accepted:
-            recorder.tell(regarding, "SuspicionAccepted", f"believed from now on: {what}", action="Accept")
+            recorder.tell(regarding, "SuspicionAccepted", f"believed from now on: {description}", action="Accept")
             return
-        found = self._ground.mirror.suspicions
-        there = f"{identity(found)} would: {words(found)}" if found else "nothing is hard to believe now"
+        suspicions = self._context.mirror.suspicions
+        there = (
+            f"{identity(suspicions)} would: {describe(suspicions)}" if suspicions else "nothing is hard to believe now"
+        )
         recorder.warn(regarding, "NothingAccepted", f'"{word}" accepts nothing; {there}', action="Accept")
 
 

@@ -1,7 +1,7 @@
 """What the syncer has to say about the cluster as a whole, written where the SlurmCluster controller finds it.
 
-Every part may have a voice: a function that gives a Report with what this part knows and nothing else. Once a second
-they are asked and laid together; the status of the SlurmCluster is written if it does not say that already.
+Each part may be a source: a function that returns a Report with what this part knows and nothing else. Once a second
+they are called and merged; the status of the SlurmCluster is written if it does not say that already.
 """
 
 import asyncio
@@ -18,11 +18,11 @@ from sunk.kube.resource import Key
 from sunk.model import faults
 from sunk.model.contract.report import Report
 from sunk.objects.clusters import report
-from sunk.syncer.context import Ground
+from sunk.syncer.context import Context
 
 log = logging.getLogger(__name__)
 
-Voice = Callable[[], Report]
+ReportSource = Callable[[], Report]
 MOST_STUCK: Final = 10
 _PERIOD: Final = 1.0
 _LONGEST: Final = 1000
@@ -33,10 +33,10 @@ class Reporter:
 
     name: Final = "report"
 
-    def __init__(self, ground: Ground, voices: Iterable[Voice]) -> None:
-        self._ground = ground
-        self._voices = tuple(voices)
-        self._key = Key(ground.namespace, ground.cluster)
+    def __init__(self, context: Context, sources: Iterable[ReportSource]) -> None:
+        self._context = context
+        self._sources = tuple(sources)
+        self._key = Key(context.namespace, context.cluster)
         self._at_work = asyncio.Lock()
 
     @property
@@ -44,7 +44,7 @@ class Reporter:
         return self._at_work.locked()
 
     async def run(self) -> Never:
-        await self._ground.clusters.store.complete()
+        await self._context.clusters.store.complete()
         while True:
             with faults.survived(self.name):
                 await self._expected()
@@ -55,55 +55,55 @@ class Reporter:
 
     async def _expected(self) -> None:
         try:
-            await self._look()
+            await self._write()
         except KubeError as trouble:
             log.warning("the report on %s is put off: %s", self._key, trouble)
 
-    async def _look(self) -> None:
-        found = self._ground.clusters.store.get(self._key)
-        wanted = gathered([heard(voice) for voice in (*self._voices, broken)])
-        if found is None or report(found) == wanted or not self._ground.may_write():
+    async def _write(self) -> None:
+        cluster = self._context.clusters.store.get(self._key)
+        wanted = merged([collect(source) for source in (*self._sources, lasting_faults)])
+        if cluster is None or report(cluster) == wanted or not self._context.may_write():
             return
-        patch = Merge({"metadata": {"uid": found.metadata.uid}, "status": {"syncer": told(wanted)}})
+        patch = Merge({"metadata": {"uid": cluster.metadata.uid}, "status": {"syncer": report_patch(wanted)}})
         async with self._at_work:
-            await self._ground.clusters.patch(self._key, patch, status=True)
+            await self._context.clusters.patch(self._key, patch, status=True)
 
 
-def told(report: Report) -> dict[str, Any]:
+def report_patch(report: Report) -> dict[str, Any]:
     """A report as a merge patch writes it: what is no longer said has to be taken off by name."""
-    cleared: dict[str, Any] = dict.fromkeys((one.encode_name for one in fields(Report)), None)
+    cleared: dict[str, Any] = dict.fromkeys((field.encode_name for field in fields(Report)), None)
     cleared.update(to_builtins(report))
     return cleared
 
 
-def heard(voice: Voice) -> Report:
-    """What a voice says. One that fails keeps no other from being heard."""
+def collect(source: ReportSource) -> Report:
+    """What a source says. A source that fails does not silence the others."""
     try:
-        return voice()
+        return source()
     except Exception as fault:  # noqa: BLE001 - as it says
         return Report(stuck=(f"a part of the syncer cannot report ({faults.words(fault)}): look at its log",))
 
 
-def broken() -> Report:
+def lasting_faults() -> Report:
     """What failed in a way that nobody foresaw, and has not succeeded since."""
-    told = (f"{where} fails ({fault}) and is tried again: look at the syncer's log" for where, fault in _lasting())
-    return Report(stuck=tuple(told))
+    stuck = (f"{where} fails ({fault}) and is tried again: look at the syncer's log" for where, fault in _lasting())
+    return Report(stuck=tuple(stuck))
 
 
 def _lasting() -> list[tuple[str, str]]:
     return sorted(faults.lasting.items())
 
 
-def gathered(reports: Sequence[Report]) -> Report:
-    """Lay reports together. What several say of one matter stands side by side, each once."""
-    stuck = dict.fromkeys(each for one in reports for each in one.stuck)
+def merged(reports: Sequence[Report]) -> Report:
+    """Merge reports. What several say of one matter stands side by side, each once."""
+    stuck = dict.fromkeys(sentence for report in reports for sentence in report.stuck)
     return Report(
-        config=_first(one.config for one in reports),
-        config_trouble=_together(one.config_trouble for one in reports),
-        version=_first(one.version for one in reports),
-        unseen=_together(one.unseen for one in reports),
-        held=_together(one.held for one in reports),
-        delayed=_together(one.delayed for one in reports),
+        config=_first(report.config for report in reports),
+        config_trouble=_joined(report.config_trouble for report in reports),
+        version=_first(report.version for report in reports),
+        unseen=_joined(report.unseen for report in reports),
+        held=_joined(report.held for report in reports),
+        delayed=_joined(report.delayed for report in reports),
         stuck=tuple(sorted(stuck)[:MOST_STUCK]),
     )
 
@@ -112,5 +112,5 @@ def _first(texts: Iterable[str]) -> str:
     return next(filter(None, texts), "")
 
 
-def _together(texts: Iterable[str]) -> str:
+def _joined(texts: Iterable[str]) -> str:
     return "; ".join(dict.fromkeys(filter(None, texts)))[:_LONGEST]

@@ -17,7 +17,7 @@ from sunk.objects.members import NODESETS, NODESLICES, NodeSet
 from sunk.syncer.pods import (
     COMPUTE_PODS,
     ComputePod,
-    Condition as PodCondition,
+    ComputePodCondition as PodCondition,
     condition as told_by,
     finished,
     ready,

@@ -17,10 +17,10 @@ from tests.integration.syncer.stage import Stage
 from sunk.kube.core import NODES
 from sunk.kube.errors import NotFound
 from sunk.model import names
-from sunk.model.contract import keptdrains as kept
-from sunk.model.contract.drains import VERIFY
+from sunk.model.contract import keptdrains
 from sunk.model.refusal import Refusal
 from sunk.slurm.orders import extra
+from sunk.syncer.drains.plan import VERIFY_UNDRAIN
 from sunk.syncer.pods import condition
 
 SOON = 4.0
@@ -70,13 +70,13 @@ class Persons:
             return
         mark = self.drains.pop(name, None)
         shown = (await self._stage.client.get(NODES, node)).metadata.annotations.get(names.DRAIN)
-        if mark is not None and shown != kept.line(mark.reason):
+        if mark is not None and shown != keptdrains.line(mark.reason):
             self._may(name, mark.reason)  # a lift so early is not told from a drain that is still to come back
 
     def verified(self, name: str) -> None:
         """Somebody has said that a machine is well."""
         mark = self.drains.get(name)
-        if mark is not None and VERIFY in mark.reason:
+        if mark is not None and VERIFY_UNDRAIN in mark.reason:
             self._may(name, mark.reason)
             del self.drains[name]
 
@@ -114,7 +114,9 @@ class Persons:
         written = (await self._stage.client.get(NODES, node)).metadata.annotations.get(names.KEPT_DRAIN, "")
         told = said is not None and said.message == reason
         if name in self.drains and told:
-            self.drains[name] = Mark(reason, told=True, kept=kept.read(written).get(self._cluster) == kept.line(reason))
+            self.drains[name] = Mark(
+                reason, told=True, kept=keptdrains.read(written).get(self._cluster) == keptdrains.line(reason)
+            )
 
     async def _soon(self, name: str, holds: Callable[[Seen], bool]) -> bool:
         deadline = asyncio.get_running_loop().time() + SOON
@@ -125,7 +127,7 @@ class Persons:
         return False
 
     def _may(self, name: str, reason: str) -> None:
-        self.possible.setdefault(name, set()).add(kept.line(reason))
+        self.possible.setdefault(name, set()).add(keptdrains.line(reason))
 
     # What follows
 
@@ -140,10 +142,10 @@ class Persons:
         """What is not as persons left it."""
         found = []
         mark = self.drains.get(name)
-        if mark is not None and not (seen.drained and kept.line(seen.reason) == kept.line(mark.reason)):
+        if mark is not None and not (seen.drained and keptdrains.line(seen.reason) == keptdrains.line(mark.reason)):
             found.append(f'{name}: the drain of a person, "{mark.reason}", is gone: {seen}')
         foreign = seen.drained and not seen.reason.startswith("k8s:")
-        if foreign and kept.line(seen.reason) not in self.possible.get(name, ()):
+        if foreign and keptdrains.line(seen.reason) not in self.possible.get(name, ()):
             found.append(f'{name}: nobody wrote "{seen.reason}"')
         if name in self.extras and _beside(seen) != self.extras[name]:
             found.append(f"{name}: users wrote {self.extras[name]}, and Slurm has {seen.extra}")

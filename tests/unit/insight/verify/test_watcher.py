@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 from tests.unit.slurm.blank import blank
-from tests.unit.syncer.both import entry, slice_of
+from tests.unit.syncer.builders import entry, slice_of
 from tests.unit.syncer.stores import put, remove
 
 from sunk.insight.verify.watcher import SHOWN_REASON, OwedDrains

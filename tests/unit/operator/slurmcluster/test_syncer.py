@@ -12,7 +12,7 @@ from sunk.model import names
 from sunk.operator.slurmcluster.builders import budget
 from sunk.operator.slurmcluster.daemons.syncer import arguments, rules
 from sunk.syncer.commands import syncer as command
-from sunk.syncer.context import Manner
+from sunk.syncer.context import Settings
 
 SYNCER = ("Deployment", "slurm-syncer")
 
@@ -48,8 +48,8 @@ def test_every_manner_can_be_set_and_reaches_the_command_line() -> None:
     }
     words = arguments(cluster({"syncer": {"config": {"syncer": given}}}))
     read = command.make_context("syncer", words, resilient_parsing=False).params
-    manner = Manner(**{name: read[name] for name in signature(Manner).parameters})
-    assert manner == Manner(
+    settings = Settings(**{name: read[name] for name in signature(Settings).parameters})
+    assert settings == Settings(
         clean_up=False,
         not_ready_after=1,
         wave_share=0.5,
@@ -65,9 +65,9 @@ def test_every_manner_can_be_set_and_reaches_the_command_line() -> None:
 def test_values_and_command_line_have_the_same_defaults() -> None:
     read = command.make_context("syncer", arguments(cluster())).params
     bare = command.make_context("syncer", ["--cluster=slurm"]).params
-    named = signature(Manner).parameters
+    named = signature(Settings).parameters
     assert {name: read[name] for name in named} == {name: bare[name] for name in named}
-    assert Manner(**{name: read[name] for name in named}) == Manner()
+    assert Settings(**{name: read[name] for name in named}) == Settings()
 
 
 def granted() -> list[dict[str, list[str]]]:

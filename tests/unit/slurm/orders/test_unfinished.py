@@ -6,7 +6,7 @@ from typing import TypeVar, cast
 
 import pytest
 from tests.unit.slurm.scripted import gone
-from tests.unit.syncer.both import drained, row
+from tests.unit.syncer.builders import drained, row
 from tests.unit.syncer.scripted import Slurm
 
 from sunk.slurm.errors import Denied, InvalidState, SlurmError, Unreachable, refusal
