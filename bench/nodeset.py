@@ -22,9 +22,9 @@ from sunk.kube.core import NODES, PODS
 from sunk.local.progress import step
 from sunk.model import names
 from sunk.model.nodeset import NodeSetStatus
-from sunk.objects.members import NODESETS, NODESLICES
-from sunk.operator.nodeset.act.batches import MOST, together
-from sunk.operator.nodeset.act.body import Mould
+from sunk.objects.nodesets import NODESETS, NODESLICES
+from sunk.operator.nodeset.act.batches import MOST, in_parallel
+from sunk.operator.nodeset.act.podbuilder import PodBuilder
 
 NODES_WANTED: Final = 2000
 TURNS: Final = 3
@@ -40,7 +40,7 @@ SIZE: Final = 100
 async def bare(stage: Stage, namespace: str) -> float:
     """Write what the operator will have written, by nothing but the kit's client."""
     owner = await stage.client.create(NODESETS, set_body(SET, namespace), namespace=namespace)
-    mould = Mould(owner, revision="0")
+    builder = PodBuilder(owner, revision="0")
     nodes = [stage.settings.name_of(number) for number in range(stage.settings.nodes)]
     began = time.monotonic()
 
@@ -51,7 +51,7 @@ async def bare(stage: Stage, namespace: str) -> float:
         )
 
     async def create(node: str) -> None:
-        await stage.client.create(PODS, mould.pod(f"{SET}-{node}", node=node), namespace=namespace)
+        await stage.client.create(PODS, builder.pod(f"{SET}-{node}", node=node), namespace=namespace)
 
     async def write(start: int) -> None:
         entries = [{"name": f"{SET}-{node}", "node": node} for node in nodes[start : start + SIZE]]
@@ -61,7 +61,7 @@ async def bare(stage: Stage, namespace: str) -> float:
         await stage.client.create(NODESLICES, body, namespace=namespace)
 
     for items, act in ((nodes, claim), (range(0, len(nodes), SIZE), write), (nodes, create)):
-        if trouble := await together(list(items), act, most=MOST):  # type: ignore[arg-type]
+        if trouble := await in_parallel(list(items), act, most=MOST):  # type: ignore[arg-type]
             raise ExceptionGroup("the bare loop", trouble)
     return time.monotonic() - began
 
@@ -97,7 +97,7 @@ async def cleared(stage: Stage, namespace: str) -> None:
     async def clean(node: str) -> None:
         await stage.client.patch(NODES, node, change)
 
-    await together([stage.settings.name_of(number) for number in range(stage.settings.nodes)], clean)
+    await in_parallel([stage.settings.name_of(number) for number in range(stage.settings.nodes)], clean)
 
 
 async def _unguarded(stage: Stage, namespace: str) -> None:
@@ -152,20 +152,20 @@ async def singles(stage: Stage, namespace: str) -> tuple[list[float], list[float
     listening = asyncio.create_task(listen(), name="bench: listen")
     await asyncio.sleep(3)
     owner = await stage.client.get(NODESETS, SET, namespace=namespace)
-    mould = Mould(owner, revision="0")
+    builder = PodBuilder(owner, revision="0")
     for number in range(SINGLES):
-        plain.append(await _bare_single(stage, found, mould, number, namespace=namespace))
+        plain.append(await _bare_single(stage, found, builder, number, namespace=namespace))
         ours.append(await _single(stage, found, number))
     listening.cancel()
     return ours, plain
 
 
 async def _bare_single(
-    stage: Stage, found: "asyncio.Queue[str]", mould: Mould, number: int, *, namespace: str
+    stage: Stage, found: "asyncio.Queue[str]", builder: PodBuilder, number: int, *, namespace: str
 ) -> float:
     name = f"plain-{number}"
     _drain(found)
-    body = mould.pod(name, node="nowhere")
+    body = builder.pod(name, node="nowhere")
     del body["metadata"]["ownerReferences"]
     began = time.monotonic()
     await stage.client.create(PODS, body, namespace=namespace)

@@ -1,4 +1,4 @@
-"""What one Pod event costs the NodeSet controller: survey, plan and status at many members, without any request."""
+"""What one Pod event costs the NodeSet controller: snapshot, plan and status at many members, without any request."""
 
 import argparse
 import asyncio
@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from statistics import median
 from typing import Any, Final
 
-from tests.unit.operator.nodeset import cast
+from tests.unit.operator.nodeset import factories
 from tests.unit.operator.nodeset.stores import Stores
 
 from bench.report import Figure, report
@@ -24,7 +24,7 @@ EVENTS: Final = 200
 def _later() -> dict[str, Any]:
     """What plans depend on since clearances are dated; older ones take no such thing."""
     try:
-        from sunk.operator.nodeset.decide.upkeep import Moment
+        from sunk.operator.nodeset.decide.podactions import Moment
     except ImportError:
         return {}
     now = datetime.now(UTC)
@@ -32,25 +32,25 @@ def _later() -> dict[str, Any]:
 
 
 def filled(count: int) -> tuple[Stores, Any]:
-    owner, stores = cast.nodeset(cluster="research"), Stores()
+    owner, stores = factories.nodeset(cluster="research"), Stores()
     stores.put(owner)
-    entries = [cast.entry(f"gpu-{number}", at=f"n{number}") for number in range(count)]
+    entries = [factories.entry(f"gpu-{number}", at=f"n{number}") for number in range(count)]
     for number, entry in enumerate(entries):
         labels = {names.POD: entry.name, names.NODESET: "gpu", names.NAMESPACE: "slurm", names.CLUSTER: "research"}
         address = f"10.0.{number // 250}.{number % 250 + 1}"
-        stores.put(cast.node(entry.node, address=address, labels=labels, claim=owner.metadata.uid))
-        stores.put(cast.pod(entry.name, at=entry.node, owner=owner))
+        stores.put(factories.node(entry.node, address=address, labels=labels, claim=owner.metadata.uid))
+        stores.put(factories.pod(entry.name, at=entry.node, owner=owner))
     for start in range(0, count, MOST_ENTRIES):
-        stores.put(cast.node_slice(owner, start // MOST_ENTRIES, *entries[start : start + MOST_ENTRIES]))
+        stores.put(factories.node_slice(owner, start // MOST_ENTRIES, *entries[start : start + MOST_ENTRIES]))
     return stores, owner
 
 
 def decided(stores: Stores, owner: Any) -> None:
     """All that is worked out for one event, up to what would be written."""
-    survey = stores.take(owner)
-    todo = plan(owner, survey, revision="new", usable=True, lot=500, **_later())
-    writes(survey, todo.roster, ())
-    status(owner.metadata, before=owner.status, roster=todo.roster, findings=Findings(revision="new"))
+    snapshot = stores.take(owner)
+    todo = plan(owner, snapshot, revision="new", usable=True, batch=500, **_later())
+    writes(snapshot, todo.membership, ())
+    status(owner.metadata, before=owner.status, membership=todo.membership, findings=Findings(revision="new"))
 
 
 async def measure(count: int) -> list[Figure]:
@@ -59,7 +59,7 @@ async def measure(count: int) -> list[Figure]:
     times = []
     for number in range(EVENTS):
         name = number * 37 % count
-        stores.put(cast.pod(f"gpu-{name}", at=f"n{name}", owner=owner, ready=bool(number % 2)))
+        stores.put(factories.pod(f"gpu-{name}", at=f"n{name}", owner=owner, ready=bool(number % 2)))
         began = time.perf_counter()
         decided(stores, owner)
         times.append(time.perf_counter() - began)

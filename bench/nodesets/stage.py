@@ -23,7 +23,7 @@ from sunk.local.kubernetes.cluster import LocalCluster
 from sunk.local.kubernetes.spec import ClusterSpec
 from sunk.model.generate import crd_yaml
 from sunk.model.kinds import KINDS
-from sunk.objects.members import NODESETS
+from sunk.objects.nodesets import NODESETS
 
 CRDS: Final = Resource(
     Record, group="apiextensions.k8s.io", version="v1", plural="customresourcedefinitions", namespaced=False

@@ -18,7 +18,7 @@ from sunk.local.progress import step
 from sunk.local.slurm import Slurm, many_nodes
 from sunk.local.slurm.boxes.box import SLURM_USER
 from sunk.local.slurm.component import Component
-from sunk.objects.members import NODESETS
+from sunk.objects.nodesets import NODESETS
 
 NAMESPACE: Final = "bench"
 CLUSTER: Final = "bench"

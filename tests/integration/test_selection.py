@@ -20,8 +20,8 @@ from sunk.kube.errors import ApiError
 from sunk.local.kubernetes import assets
 from sunk.model.kubernetes.quantity import NoQuantity, amount
 from sunk.model.names import LOCK
-from sunk.operator.nodeset.act.template import read
-from sunk.operator.nodeset.decide.feasible import demand, occupancy, unfit_to_join
+from sunk.operator.nodeset.observe.fit import demand, occupancy, unfit_to_join
+from sunk.operator.nodeset.observe.template import read
 
 PATIENCE = 60.0
 MARK = "tests.sunk/selection"

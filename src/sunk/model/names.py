@@ -38,7 +38,7 @@ is back. On the Node each line begins with namespace/cluster and a colon (`sunk.
 the reason for Pods of that cluster. Beyond the Node object it is kept in ConfigMaps (`sunk.operator.keptdrains`)."""
 RESTART: Final = f"{GROUP}/restart"
 """Annotation: the syncer asks for a new Pod in place of this one, since Slurm and its slurmd do not find each other: when,
-in seconds, a colon, and why. The NodeSet controller heeds it while it is young (`sunk.objects.standing`)."""
+in seconds, a colon, and why. The NodeSet controller heeds it while it is young (`sunk.objects.computepods`)."""
 EVICTABLE: Final = f"{GROUP}/evictable"
 """Label "true": drained and idle in Slurm, so that an eviction costs no job. The disruption budget spans all others."""
 ORDER: Final = f"{GROUP}/order"

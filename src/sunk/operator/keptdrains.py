@@ -12,7 +12,7 @@ read and edit. Taking a key out lifts that drain for good while there is no Node
 line decides, and the key is written again: take the line off the Node then, or lift the drain in Slurm if the machine is
 a node there.
 
-There are as few ConfigMaps as it takes, `kept.MOST` Nodes in each. Writes that come together share one patch.
+There are as few ConfigMaps as it takes, `keptdrains.MOST` Nodes in each. Writes that come together share one patch.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from sunk.kube.resource import Key
 from sunk.model import names
 from sunk.model.cluster.kind import SLURMCLUSTER
 from sunk.model.contract import keptdrains
-from sunk.objects.clusters import SLURMCLUSTERS
+from sunk.objects.slurmclusters import SLURMCLUSTERS
 from sunk.service.part import Setting
 from sunk.service.scoped import Scoped
 
@@ -56,14 +56,14 @@ class KeptDrains:
     def collections(self) -> tuple[Collection[ConfigMap], ...]:
         return self._maps.collections
 
-    def subscribe(self, look: Callable[[str], None]) -> None:
+    def subscribe(self, enqueue: Callable[[str], None]) -> None:
         """Be called with the name of each Node of which something else is written."""
 
         def hear(_: Key, before: ConfigMap | None, after: ConfigMap | None) -> None:
             old, new = ({} if one is None else one.data for one in (before, after))
             for node in old.keys() | new.keys():
                 if old.get(node) != new.get(node):
-                    look(node)
+                    enqueue(node)
 
         for one in self.collections:
             one.store.subscribe(hear)

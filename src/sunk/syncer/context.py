@@ -20,8 +20,8 @@ from sunk.kube.cache.collection import Collection
 from sunk.kube.control.events import Recorder
 from sunk.kube.core import ConfigMap
 from sunk.kube.resource import Key
-from sunk.objects.clusters import SlurmCluster
-from sunk.objects.members import NodeSet, NodeSlice
+from sunk.objects.nodesets import NodeSet, NodeSlice
+from sunk.objects.slurmclusters import SlurmCluster
 from sunk.slurm.libslurm.library import Library
 from sunk.slurm.mirror.mirror import Mirror
 from sunk.slurm.orders.nodes import Orders

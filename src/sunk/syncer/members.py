@@ -15,7 +15,7 @@ from msgspec import Struct
 from sunk.kube.cache.store import Store
 from sunk.kube.resource import Key
 from sunk.model.nodeslice import Entry
-from sunk.objects.members import NodeSlice
+from sunk.objects.nodesets import NodeSlice
 
 Subscriber = Callable[[str], None]
 

@@ -14,7 +14,7 @@ from sunk.kube.api.client import Client, Scope
 from sunk.kube.cache.collection import Collection, Fit
 from sunk.kube.core import ContainerStatus
 from sunk.kube.resource import Record, Resource
-from sunk.objects.members import NodeSet, owner_uid
+from sunk.objects.nodesets import NodeSet, owner_uid
 
 
 class ComputePodCondition(Struct, frozen=True, gc=False, rename="camel"):

@@ -11,8 +11,8 @@ from sunk.kube.api.client import Scope
 from sunk.kube.api.limits import Bucket
 from sunk.kube.cache.collection import Collection
 from sunk.kube.core import CONFIG_MAPS
-from sunk.objects.clusters import SLURMCLUSTERS
-from sunk.objects.members import NODESETS, NODESLICES
+from sunk.objects.nodesets import NODESETS, NODESLICES
+from sunk.objects.slurmclusters import SLURMCLUSTERS
 from sunk.service.part import Build, Part, Setting
 from sunk.slurm.libslurm.library import Library
 from sunk.slurm.mirror.accounting import Inquiry

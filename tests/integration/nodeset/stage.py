@@ -27,8 +27,8 @@ from sunk.model import names
 from sunk.model.contract import clearance
 from sunk.model.nodeset import NODESET
 from sunk.model.nodeslice import Entry
-from sunk.objects.members import NODESETS, NODESLICES, NodeSet, NodeSlice
-from sunk.operator.nodeset.act.batches import together
+from sunk.objects.nodesets import NODESETS, NODESLICES, NodeSet, NodeSlice
+from sunk.operator.nodeset.act.batches import in_parallel
 from sunk.operator.nodeset.controller import nodesets
 from sunk.service.part import Build, Setting
 from sunk.service.process import named
@@ -349,8 +349,8 @@ class Syncer:
         await self._slices.store.complete()
         while True:
             if self.answers:  # what is refused is tried again
-                await together(self._slices.store.all(), self._free)
-                await together([pod for pod in self._pods.store.all() if _is_idle(pod)], self._clear, most=16)
+                await in_parallel(self._slices.store.all(), self._free)
+                await in_parallel([pod for pod in self._pods.store.all() if _is_idle(pod)], self._clear, most=16)
             await asyncio.sleep(self._pause)
 
     async def _clear(self, pod: Pod) -> None:

@@ -15,8 +15,8 @@ from sunk.kube.resource import Record, Resource
 from sunk.local.fakekubelet import NodeTraits, steer
 from sunk.model import names
 from sunk.model.nodeslice import Entry
+from sunk.objects.nodesets import claim_of
 from sunk.operator.nodeset import controller
-from sunk.operator.nodeset.act.claims import claim_of
 
 DAEMON_SETS = Resource(Record, group="apps", version="v1", plural="daemonsets")
 QUOTAS = Resource(Record, version="v1", plural="resourcequotas")

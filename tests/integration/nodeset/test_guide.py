@@ -11,7 +11,7 @@ from tests.integration.nodeset.stage import Operator, Stage
 from sunk.kube.errors import AlreadyExists
 from sunk.kube.resource import Record, Resource
 from sunk.model import names
-from sunk.objects.members import NODESETS
+from sunk.objects.nodesets import NODESETS
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "nodeset.md"
 CLASSES = Resource(Record, group="scheduling.k8s.io", version="v1", plural="priorityclasses", namespaced=False)

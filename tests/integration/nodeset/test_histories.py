@@ -29,18 +29,17 @@ from sunk.kube.errors import ApiError, NotFound
 from sunk.local.fakekubelet import FLEET, fake_kubelet
 from sunk.local.kubernetes.cluster import LocalCluster
 from sunk.model import names
-from sunk.objects.members import NODESETS, NODESLICES, by_owner, index_value
-from sunk.operator.fleet import by_node
+from sunk.objects.nodesets import NODESETS, NODESLICES, by_owner, claim_of, index_value
+from sunk.operator.caches import by_node
 from sunk.operator.nodeset import controller
-from sunk.operator.nodeset.act.claims import claim_of
-from sunk.operator.nodeset.act.podbuilder import Moulds
+from sunk.operator.nodeset.act import ratelimit
+from sunk.operator.nodeset.act.podbuilder import PodBuilders
 from sunk.operator.nodeset.controller import by_member
-from sunk.operator.nodeset.decide import healing
 from sunk.operator.nodeset.decide.plan import plan
+from sunk.operator.nodeset.decide.podactions import Moment
 from sunk.operator.nodeset.decide.slices import shards, spread
-from sunk.operator.nodeset.decide.upkeep import Moment
-from sunk.operator.nodeset.observe import absence
-from sunk.operator.nodeset.observe.snapshot import Census
+from sunk.operator.nodeset.observe import reader
+from sunk.operator.nodeset.observe.snapshot import Observer
 from sunk.service.part import Setting
 from sunk.service.scoped import Scoped
 
@@ -192,7 +191,7 @@ class World:
 
     # The end
 
-    async def calm(self) -> None:
+    async def settled(self) -> None:
         """Let everybody answer again and all jobs end."""
         self.operator.leads = self.syncer.answers = True
         if not self.running:
@@ -242,8 +241,8 @@ class Auditor:
         self._pods = Collection(stage.client, PODS, indexes={"node": by_node, "owner": by_owner})
         self._sets = Scoped(setting, NODESETS, indexes={"uid": lambda one: (one.metadata.uid,)})
         self._slices = Scoped(setting, NODESLICES, indexes={"owner": by_owner, "node": by_member})
-        self._census = Census(sets=self._sets, slices=self._slices, nodes=self._nodes, pods=self._pods)
-        self._moulds = Moulds(stage.client)
+        self._observer = Observer(sets=self._sets, slices=self._slices, nodes=self._nodes, pods=self._pods)
+        self._builders = PodBuilders(stage.client)
 
     @asynccontextmanager
     async def at_work(self) -> AsyncIterator[None]:
@@ -259,20 +258,22 @@ class Auditor:
         now = self._stage.client.clock.now()
         moment = Moment(now, since=now - timedelta(hours=1))
         for one in self._sets.all():
-            prepared = await self._moulds.of(one)
-            survey = self._census.take(one, prepared.demand)
-            todo = plan(one, survey, revision=prepared.revision, usable=not prepared.problem, lot=500, moment=moment)
-            entries = [member.entry for member in todo.roster.members]
+            prepared = await self._builders.prepare(one)
+            snapshot = self._observer.snapshot(one, prepared.demand)
+            todo = plan(
+                one, snapshot, revision=prepared.revision, usable=not prepared.problem, batch=500, moment=moment
+            )
+            entries = [member.entry for member in todo.membership.members]
             doing = {
                 "joins": todo.joins,
-                "strays": todo.strays,
-                "dropped": todo.roster.dropped,
-                "held": todo.roster.held,
+                "strays": todo.stray_nodes,
+                "dropped": todo.membership.dropped,
+                "held": todo.membership.held,
                 "create": todo.pods.create,
                 "mark": todo.pods.mark,
                 "remove": todo.pods.remove,
-                "heal": todo.pods.heal,
-                "slices": spread(shards(survey.slices), entries).shards,
+                "recreate": todo.pods.recreate,
+                "slices": spread(shards(snapshot.slices), entries).shards,
                 "finished": todo.finished,
             }
             found += [f"{one.metadata.name}: {what}: {some}" for what, some in doing.items() if some]
@@ -337,11 +338,11 @@ def _fits(node: Node, stage: Stage, pool: str) -> bool:
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten what is meant for machines and people, so that the end of a history is near."""
-    monkeypatch.setattr(absence, "GRACE", 0.3)
+    monkeypatch.setattr(reader, "GRACE", 0.3)
     monkeypatch.setattr(controller, "MENDED", 0.3)
-    monkeypatch.setattr(healing, "FIRST", 0.05)
-    monkeypatch.setattr(healing, "LONGEST", 0.2)
-    monkeypatch.setattr(healing, "PAUSE", 0.1)
+    monkeypatch.setattr(ratelimit, "FIRST", 0.05)
+    monkeypatch.setattr(ratelimit, "LONGEST", 0.2)
+    monkeypatch.setattr(ratelimit, "PAUSE", 0.1)
 
 
 @asynccontextmanager
@@ -379,7 +380,7 @@ async def played(kube: Kube, history: list[Act]) -> None:
                 await world.create_set(which, 2)
             for act in history:
                 await world.play(act)
-            await world.calm()
+            await world.settled()
             await judged(world, Auditor(stage, recorder))
             await world.leave()
 

@@ -15,9 +15,9 @@ from sunk.kube.errors import Conflict
 from sunk.kube.resource import Key
 from sunk.model import names
 from sunk.model.nodeslice import Entry
-from sunk.objects.members import NODESLICES
-from sunk.operator.nodeset.act.claims import claim, claim_of
-from sunk.operator.nodeset.act.slicecontrol import Ledger
+from sunk.objects.nodesets import NODESLICES, claim_of
+from sunk.operator.nodeset.act.claims import claim
+from sunk.operator.nodeset.act.slicecontrol import SliceControl
 from sunk.operator.nodeset.decide.slices import shards, spread
 from sunk.service.part import Setting
 from sunk.service.scoped import Scoped
@@ -78,7 +78,7 @@ async def test_slices_are_not_written_upon_an_old_view(stage: Stage, operator: O
         await slices.collections[0].patch(old[0].key, patch)
         back = spread(shards(old), [Entry(name="gpu-000-001", node=stage.nodes[0])])
         with pytest.raises(Conflict):
-            await Ledger(slices).write(made, old, back)
+            await SliceControl(slices).write(made, old, back)
     assert await stage.entries() == {}
 
 

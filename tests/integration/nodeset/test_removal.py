@@ -13,9 +13,8 @@ from sunk.kube.api.patch import Merge, Strategic
 from sunk.kube.core import NODES, PODS, Pod
 from sunk.local.fakekubelet import NodeTraits, steer
 from sunk.model import names
-from sunk.objects.members import NODESETS, NODESLICES
-from sunk.operator.nodeset.act.claims import claim_of
-from sunk.operator.nodeset.observe import absence
+from sunk.objects.nodesets import NODESETS, NODESLICES, claim_of
+from sunk.operator.nodeset.observe import reader
 
 
 async def gone_sets(stage: Stage) -> bool:
@@ -323,7 +322,7 @@ async def test_a_great_loss_is_over_when_the_nodes_are_back(kube: Kube, staging:
 async def test_nodes_that_vanish_all_at_once_are_held(
     kube: Kube, staging: Staging, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(absence, "GRACE", 0.5)
+    monkeypatch.setattr(reader, "GRACE", 0.5)
     async with staging(nodes=6) as stage, Operator(kube) as operator:
         await stage.create()
         await stage.settled(6)
@@ -390,7 +389,7 @@ async def test_a_node_whose_claim_somebody_took_off_is_cleaned_all_the_same(stag
 
 async def test_a_node_that_stays_away_leaves(stage: Stage, operator: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
     del operator
-    monkeypatch.setattr(absence, "GRACE", 0.5)
+    monkeypatch.setattr(reader, "GRACE", 0.5)
     await stage.create()
     await stage.settled(3)
     await stage.client.delete(NODES, stage.nodes[0])

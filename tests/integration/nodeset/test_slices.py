@@ -8,8 +8,8 @@ from tests.integration.nodeset.witness import Witness
 
 from sunk.kube.api.client import Deletion
 from sunk.kube.control.tasks import running
-from sunk.objects.members import NODESLICES
-from sunk.operator.nodeset.act.batches import together
+from sunk.objects.nodesets import NODESLICES
+from sunk.operator.nodeset.act.batches import in_parallel
 from sunk.operator.nodeset.decide.slices import added, spread
 
 SIZE = 100
@@ -38,7 +38,7 @@ async def moved(kube: Kube, staging: Staging, *, size: int, more: int, left: int
             await stage.settled(size + more)
             assert [len(one.spec.entries) for one in await stage.slices()] == [size, more]
             last = [entry.name for entry in (await stage.slices())[1].spec.entries]
-            assert await together(last, lambda name: stage.say(name, SlurmRunning=True)) == []
+            assert await in_parallel(last, lambda name: stage.say(name, SlurmRunning=True)) == []
             await operator.caught_up()  # who is chosen to leave before that has a job that never ends
             await stage.change(replicas=left)
             await stage.settled(left)

@@ -12,8 +12,8 @@ from sunk.kube.api.client import Scope
 from sunk.kube.control.tasks import running
 from sunk.kube.core import PODS, Pod
 from sunk.model import names
-from sunk.objects.members import REVISIONS, ControllerRevision
-from sunk.objects.standing import pending_deletion, ready
+from sunk.objects.computepods import pending_deletion, ready
+from sunk.objects.nodesets import REVISIONS, ControllerRevision
 
 ONE = {"rollingUpdate": {"maxUnavailable": 1}}
 NEVER_READY: dict[str, Any] = {"fake-kubelet.sunk/ready": "false"}

@@ -20,9 +20,8 @@ from sunk.kube.resource import Key, Record, Resource
 from sunk.local.fakekubelet import FLEET
 from sunk.model import names
 from sunk.model.nodeslice import MOST_ENTRIES, Entry
-from sunk.objects.members import NODESETS, NODESLICES, NodeSet, NodeSlice, owner_uid
-from sunk.objects.standing import cleared, finished, has_run, node_of
-from sunk.operator.nodeset.act.claims import claim_of
+from sunk.objects.computepods import cleared, finished, has_run, node_of
+from sunk.objects.nodesets import NODESETS, NODESLICES, NodeSet, NodeSlice, claim_of, owner_uid
 
 PATIENCE = 120.0
 

@@ -26,9 +26,9 @@ from sunk.local.fakekubelet import NodeTraits
 from sunk.model import names
 from sunk.model.cluster.kind import SLURMCLUSTER
 from sunk.model.contract import drains, keptdrains
-from sunk.objects.clusters import SLURMCLUSTERS
-from sunk.objects.members import NODESETS
-from sunk.operator.nodeset.observe import absence
+from sunk.objects.nodesets import NODESETS
+from sunk.objects.slurmclusters import SLURMCLUSTERS
+from sunk.operator.nodeset.observe import reader
 
 CLUSTER = "slurm"
 ADDRESS = "10.80.0.1"
@@ -37,7 +37,7 @@ ADDRESS = "10.80.0.1"
 @pytest.fixture(autouse=True)
 def _soon_missed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A Node is missed for a minute before its member leaves; nobody wants to wait for that here."""
-    monkeypatch.setattr(absence, "GRACE", 0.5)
+    monkeypatch.setattr(reader, "GRACE", 0.5)
 
 
 async def written(stage: Stage) -> dict[str, str]:

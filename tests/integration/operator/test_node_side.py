@@ -31,7 +31,7 @@ from sunk.kube.core import NODES, PODS, Condition, condition
 from sunk.kube.errors import NotFound
 from sunk.local.fakekubelet import NodeTraits
 from sunk.model import names
-from sunk.objects.members import owned_by
+from sunk.objects.nodesets import owned_by
 from sunk.operator.node.plan import NO_POD, NOT_TOLD, OURS
 
 REASON = names.CORDON_REASON

@@ -13,7 +13,7 @@ from sunk.kube.core import PODS
 from sunk.kube.resource import Key
 from sunk.model import names
 from sunk.model.nodeset import NODESET
-from sunk.objects.members import NODESETS, NodeSet, owned_by
+from sunk.objects.nodesets import NODESETS, NodeSet, owned_by
 from sunk.syncer.pods import compute_pods
 
 LABELS = {names.CLUSTER: "slurm", names.COMPONENT: names.COMPUTE}

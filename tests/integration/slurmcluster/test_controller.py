@@ -18,7 +18,7 @@ from sunk.kube.core import CONFIG_MAPS, PODS, Pod
 from sunk.kube.errors import NotFound
 from sunk.model import names
 from sunk.model.cluster.kind import SLURMCLUSTER
-from sunk.objects.clusters import SLURMCLUSTERS, SlurmCluster
+from sunk.objects.slurmclusters import SLURMCLUSTERS, SlurmCluster
 from sunk.operator.slurmcluster import controller
 from sunk.operator.slurmcluster.rollout.probe import ERRAND
 

@@ -20,8 +20,8 @@ from sunk.model.cluster.kind import OF_SYNCER, SLURMCLUSTER
 from sunk.model.contract import syncerwrites
 from sunk.model.nodeset import NODESET
 from sunk.model.nodeslice import NODESLICE
-from sunk.objects.clusters import SLURMCLUSTERS
-from sunk.objects.members import NODESETS, NODESLICES, owned_by
+from sunk.objects.nodesets import NODESETS, NODESLICES, owned_by
+from sunk.objects.slurmclusters import SLURMCLUSTERS
 from sunk.operator.slurmcluster.rollout.apply import KINDS
 
 OURS, THEIRS = "slurm", "other"

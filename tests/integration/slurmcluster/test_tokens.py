@@ -22,7 +22,7 @@ from sunk.kube.resource import Record, Resource
 from sunk.local.kubernetes.cluster import LocalCluster
 from sunk.model import names
 from sunk.model.cluster.kind import SLURMCLUSTER, SlurmClusterSpec
-from sunk.objects.clusters import SLURMCLUSTERS
+from sunk.objects.slurmclusters import SLURMCLUSTERS
 
 SECRETS = Resource(Record, version="v1", plural="secrets")
 POD = {"metadata": {"name": "slurm-cpu-1"}, "spec": {"containers": [{"name": "slurmd", "image": "good"}]}}

@@ -68,9 +68,9 @@ from sunk.model.cluster.kind import SLURMCLUSTER
 from sunk.model.contract.report import Report
 from sunk.model.nodeset import NODESET
 from sunk.model.nodeslice import NODESLICE, Entry, NodeSliceStatus, State
-from sunk.objects.clusters import SLURMCLUSTERS, report
-from sunk.objects.members import NODESETS, NODESLICES, owned_by
-from sunk.objects.standing import restart_asked
+from sunk.objects.computepods import restart_asked
+from sunk.objects.nodesets import NODESETS, NODESLICES, owned_by
+from sunk.objects.slurmclusters import SLURMCLUSTERS, report
 from sunk.service.part import Build, Setting
 from sunk.syncer.pods import COMPUTE_PODS, ComputePod, condition, ready
 

@@ -7,7 +7,7 @@ from tests.integration.syncer.stage import CLUSTER, Stage, on_stage
 
 from sunk.kube.api.patch import Merge
 from sunk.model import names
-from sunk.objects.clusters import SLURMCLUSTERS
+from sunk.objects.slurmclusters import SLURMCLUSTERS
 
 pytestmark = on_stage
 SYNCER = ("--forget-after", "1")

@@ -14,8 +14,8 @@ from tests.integration.syncer.history.world import MACHINES, Act, World, world
 from tests.integration.syncer.stage import Stage, on_stage
 
 from sunk.operator.nodeset import controller
-from sunk.operator.nodeset.decide import healing
-from sunk.operator.nodeset.observe import absence
+from sunk.operator.nodeset.act import ratelimit
+from sunk.operator.nodeset.observe import reader
 
 pytestmark = on_stage
 SYNCER = (
@@ -49,11 +49,11 @@ async def shared(stage: Stage) -> AsyncIterator[World]:
     """One for all histories: each begins with everybody in service, and with whatever the last one has left behind."""
     with pytest.MonkeyPatch.context() as patched:
         # What is meant for machines and people is shortened, so that the end of a history is near.
-        patched.setattr(absence, "GRACE", 0.3)
+        patched.setattr(reader, "GRACE", 0.3)
         patched.setattr(controller, "MENDED", 0.3)
-        patched.setattr(healing, "FIRST", 0.05)
-        patched.setattr(healing, "LONGEST", 0.2)
-        patched.setattr(healing, "PAUSE", 0.1)
+        patched.setattr(ratelimit, "FIRST", 0.05)
+        patched.setattr(ratelimit, "LONGEST", 0.2)
+        patched.setattr(ratelimit, "PAUSE", 0.1)
         async with world(stage) as made:
             yield made
 

@@ -9,7 +9,7 @@ from sunk.kube.api.patch import Merge
 from sunk.local.slurm import Node as SlurmNode, Slurm
 from sunk.model import names
 from sunk.model.nodeslice import NODESLICE
-from sunk.objects.members import NODESETS, NODESLICES
+from sunk.objects.nodesets import NODESETS, NODESLICES
 
 pytestmark = on_stage
 SYNCER = ("--forget-after", "1", "--restart-unknown-after", "1")

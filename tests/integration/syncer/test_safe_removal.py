@@ -15,7 +15,7 @@ from sunk.local.fakekubelet import FLEET
 from sunk.local.slurm import Node as SlurmNode
 from sunk.model import names
 from sunk.model.nodeset import NODESET
-from sunk.objects.members import NODESETS, NODESLICES, NodeSet
+from sunk.objects.nodesets import NODESETS, NODESLICES, NodeSet
 from sunk.operator.nodeset.controller import nodesets
 
 pytestmark = on_stage

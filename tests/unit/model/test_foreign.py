@@ -9,8 +9,8 @@ from msgspec import Raw
 from sunk.model.contract.report import Report
 from sunk.model.contract.requests import Answer, Order
 from sunk.model.foreign import DEEPEST, UnreadableJson, decode, tree
-from sunk.operator.nodeset.act.revision import revision_of
-from sunk.operator.nodeset.act.template import InvalidTemplate, read
+from sunk.operator.nodeset.act.revisions import revision_of
+from sunk.operator.nodeset.observe.template import InvalidTemplate, read
 
 DEPTHS = [1000, 10_000, 100_000]
 

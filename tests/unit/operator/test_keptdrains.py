@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.unit.operator.node.scene import node
+from tests.unit.operator.node.factories import node
 
 from sunk.kube.api.client import Client
 from sunk.kube.auth.access import Access

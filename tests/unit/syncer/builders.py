@@ -11,7 +11,7 @@ from sunk.kube.resource import Key, Metadata
 from sunk.model import names
 from sunk.model.nodeset import NodeSetSpec, NodeSetStatus
 from sunk.model.nodeslice import Entry, NodeSliceSpec, NodeSliceStatus, State
-from sunk.objects.members import NODESETS, NODESLICES, NodeSet, NodeSlice
+from sunk.objects.nodesets import NODESETS, NODESLICES, NodeSet, NodeSlice
 from sunk.slurm.records import Node
 from sunk.slurm.states import NodeBase, NodeFlag
 from sunk.syncer.drains.snapshot import NodeSnapshot

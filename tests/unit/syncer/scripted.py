@@ -22,8 +22,8 @@ from sunk.kube.errors import NotFound, Status
 from sunk.kube.resource import Key, Resource
 from sunk.model import hostlist
 from sunk.model.nodeslice import MOST_ENTRIES, NodeSliceStatus
-from sunk.objects.clusters import SLURMCLUSTERS
-from sunk.objects.members import NODESETS, NODESLICES
+from sunk.objects.nodesets import NODESETS, NODESLICES
+from sunk.objects.slurmclusters import SLURMCLUSTERS
 from sunk.slurm.errors import SlurmError, UnknownName
 from sunk.slurm.libslurm.library import Library
 from sunk.slurm.libslurm.wire import Expected, NodeChange, Watched

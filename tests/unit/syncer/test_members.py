@@ -5,7 +5,7 @@ from tests.unit.syncer.builders import CLUSTER, entry, slice_of
 from tests.unit.syncer.stores import put, remove
 
 from sunk.kube.cache.store import Store
-from sunk.objects.members import NodeSlice
+from sunk.objects.nodesets import NodeSlice
 from sunk.syncer.members import Members
 
 pytestmark = pytest.mark.looptime

@@ -73,7 +73,7 @@ def explain_member(
     from sunk.insight.explain.explanation import explain
     from sunk.insight.status.overview import MemberIndex
     from sunk.model.refusal import Refusal
-    from sunk.objects.clusters import SlurmCluster
+    from sunk.objects.slurmclusters import SlurmCluster
 
     members = MemberIndex(found)
     clusters: dict[str, SlurmCluster] = {each.metadata.name: each for each in found.clusters}

@@ -14,9 +14,9 @@ from sunk.model import names
 from sunk.model.contract import clusterobjects, drains
 from sunk.model.contract.conditions import IN_STEP, NO_SYNCER
 from sunk.model.contract.report import Report
-from sunk.objects.clusters import SlurmCluster
-from sunk.objects.members import NodeSet
-from sunk.objects.standing import cleared, finished, pending_deletion, ready, running, terminating
+from sunk.objects.computepods import cleared, finished, pending_deletion, ready, running, terminating
+from sunk.objects.nodesets import NodeSet
+from sunk.objects.slurmclusters import SlurmCluster
 
 
 class Sentence(Struct, frozen=True, omit_defaults=True):

@@ -10,7 +10,7 @@ from sunk.kube.core import Node, Pod, condition
 from sunk.model import names
 from sunk.model.contract import drains
 from sunk.model.nodeslice import Entry
-from sunk.objects.standing import cleared, finished, pending_deletion, ready, terminating
+from sunk.objects.computepods import cleared, finished, pending_deletion, ready, terminating
 
 LONGEST: Final = 200
 

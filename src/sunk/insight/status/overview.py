@@ -14,8 +14,8 @@ from sunk.model.cluster.kind import SLURMCLUSTER
 from sunk.model.contract.conditions import HELD, LACKING, PROGRESSING, READY
 from sunk.model.nodeset import Condition
 from sunk.model.nodeslice import Entry
-from sunk.objects.clusters import SlurmCluster
-from sunk.objects.members import NodeSet, NodeSlice
+from sunk.objects.nodesets import NodeSet, NodeSlice
+from sunk.objects.slurmclusters import SlurmCluster
 from sunk.operator.slurmcluster.rollout.status import Workload
 
 PARTS: Final = ("controller", "accounting", "mysql", "login", "rest")

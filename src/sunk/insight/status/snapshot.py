@@ -14,8 +14,8 @@ from sunk.kube.errors import Forbidden, KubeError, NotFound
 from sunk.kube.resource import R, Resource
 from sunk.model import names
 from sunk.model.refusal import Refusal
-from sunk.objects.clusters import SLURMCLUSTERS, SlurmCluster
-from sunk.objects.members import NODESETS, NODESLICES, NodeSet, NodeSlice
+from sunk.objects.nodesets import NODESETS, NODESLICES, NodeSet, NodeSlice
+from sunk.objects.slurmclusters import SLURMCLUSTERS, SlurmCluster
 from sunk.operator.slurmcluster.rollout.apply import DEPLOYMENTS, STATEFULSETS
 from sunk.operator.slurmcluster.rollout.status import Workload
 

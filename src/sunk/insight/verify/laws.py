@@ -19,8 +19,8 @@ from sunk.kube.core import Node, Pod, condition
 from sunk.model import names
 from sunk.model.contract import drains
 from sunk.model.nodeslice import Entry
-from sunk.objects.members import NodeSet
-from sunk.objects.standing import cleared, finished, may_hold_job, pending_deletion, ready, terminating
+from sunk.objects.computepods import cleared, finished, may_hold_job, pending_deletion, ready, terminating
+from sunk.objects.nodesets import NodeSet
 from sunk.slurm.orders import extra
 from sunk.slurm.records import Node as Row
 from sunk.slurm.states import NodeBase, NodeFlag

@@ -20,8 +20,8 @@ from sunk.kube.errors import Forbidden
 from sunk.kube.resource import Key
 from sunk.model import hostlist, loopclock, names
 from sunk.model.contract import keptdrains
-from sunk.objects.members import NODESETS, NODESLICES, NodeSet, NodeSlice
-from sunk.objects.standing import cleared, terminating
+from sunk.objects.computepods import cleared, terminating
+from sunk.objects.nodesets import NODESETS, NODESLICES, NodeSet, NodeSlice
 from sunk.slurm.mirror.confidence import Known, Stale, Unknown
 from sunk.slurm.mirror.mirror import Mirror
 from sunk.slurm.records import Job, Node as Row

@@ -20,11 +20,10 @@ from sunk.kube.errors import NotFound
 from sunk.kube.resource import Key, Record
 from sunk.model import names
 from sunk.model.contract import keptdrains
-from sunk.objects.members import NodeSet, owner_uid
-from sunk.operator.fleet import Fleet, by_compute, fleet, is_compute
+from sunk.objects.nodesets import NodeSet, claim_of, marked_by, owner_uid
+from sunk.operator.caches import SharedCaches, by_compute, is_compute, shared_caches
 from sunk.operator.keptdrains import KeptDrains, kept_drains
-from sunk.operator.node.plan import Member, body, carries, plan
-from sunk.operator.nodeset.act.claims import claim_of, marked_by
+from sunk.operator.node.plan import Ownership, body, carries, plan
 from sunk.service.part import Part, Setting
 
 LATELY: Final = 5.0
@@ -33,18 +32,21 @@ LATELY: Final = 5.0
 
 def nodes(setting: Setting) -> Part:
     """Build the part of the operator that writes on Nodes what Slurm says."""
-    shared = setting.once(fleet)
+    shared = setting.once(shared_caches)
     drains = setting.once(kept_drains)
-    keeper = Keeper(shared, drains)
-    sources: list[Source[Any, Key]] = [Source(shared.nodes.store, keeper.itself), Source(shared.pods.store, _its_node)]
+    reconciler = NodeReconciler(shared, drains)
+    sources: list[Source[Any, Key]] = [
+        Source(shared.nodes.store, reconciler.itself),
+        Source(shared.pods.store, _its_node),
+    ]
     ours: tuple[Collection[Any], ...] = (*shared.sets.collections, *drains.collections)
     sources += [Source(one.store, _nobody) for one in ours]
     effort = Effort(workers=setting.workers)
-    controller: Controller[Key] = Controller("nodes", keeper.reconcile, sources=sources, effort=effort)
+    controller: Controller[Key] = Controller("nodes", reconciler.reconcile, sources=sources, effort=effort)
 
     def gone(_: Key, before: NodeSet | None, after: NodeSet | None) -> None:
         if before is not None and (after is None or after.metadata.uid != before.metadata.uid):
-            for node in keeper.marked(before):
+            for node in reconciler.marked(before):
                 controller.enqueue(node.key)
 
     for one in shared.sets.collections:
@@ -53,10 +55,10 @@ def nodes(setting: Setting) -> Part:
     return Part("nodes", follows=(shared.nodes, shared.pods, *ours), controllers=(controller,))
 
 
-class Keeper:
+class NodeReconciler:
     """Brings one Node at a time to what it should say."""
 
-    def __init__(self, shared: Fleet, drains: KeptDrains) -> None:
+    def __init__(self, shared: SharedCaches, drains: KeptDrains) -> None:
         self._drains = drains
         self._nodes = shared.nodes
         self._pods = shared.pods
@@ -111,13 +113,13 @@ class Keeper:
         # Somebody has taken the claim off. The NodeSet controller puts it back, or takes the labels off too.
         return self._sets.get(Key(label(names.NAMESPACE, ""), label(names.NODESET, "")))
 
-    def _member(self, node: Node, owner: NodeSet | None) -> Member | None:
+    def _member(self, node: Node, owner: NodeSet | None) -> Ownership | None:
         if owner is None:
             return None
         at = owner.metadata
         cluster = keptdrains.cluster(namespace=at.namespace, name=owner.spec.cluster)
         found = self._drains.line(node, cluster=Key(at.namespace, owner.spec.cluster))
-        return Member(cluster=cluster, pod=self._pod(node, owner), kept_drain=found)
+        return Ownership(cluster=cluster, pod=self._pod(node, owner), kept_drain=found)
 
     def _pod(self, node: Node, owner: NodeSet) -> Pod | None:
         name = node.metadata.labels.get(names.POD, "")
@@ -129,7 +131,7 @@ def _its_node(pod: Pod) -> tuple[Key, ...]:
     return tuple(Key("", name) for name in by_compute(pod))
 
 
-def cluster_key(member: Member) -> Key:
+def cluster_key(member: Ownership) -> Key:
     namespace, _, name = member.cluster.partition("/")
     return Key(namespace, name)
 

@@ -25,7 +25,7 @@ from msgspec import Struct, field
 from sunk.kube.core import Condition, Node, Pod, condition
 from sunk.model import names
 from sunk.model.contract import drains, keptdrains
-from sunk.operator.nodeset.act.claims import LABELS, marked_by
+from sunk.objects.nodesets import CLAIM_LABELS, marked_by
 
 COPIED: Final = (names.SLURM_DRAIN, names.SLURM_RUNNING, names.SLURM_NOT_RESPONDING)
 OURS: Final = (*COPIED, names.SLURM_CORDON)
@@ -41,7 +41,7 @@ SURE: Final = timedelta(minutes=5)
 """So long "not drained" must last before a kept drain that was never seen is taken for lifted."""
 
 
-class Member(Struct, frozen=True):
+class Ownership(Struct, frozen=True):
     """That a Node belongs to a NodeSet."""
 
     cluster: str
@@ -52,7 +52,7 @@ class Member(Struct, frozen=True):
     """What is kept for this Node in that cluster, also if its object is a new one and does not say so."""
 
 
-class Change(Struct, frozen=True):
+class NodeChange(Struct, frozen=True):
     """What has to be written; false if nothing has."""
 
     conditions: tuple[Condition, ...] = ()
@@ -77,31 +77,31 @@ def carries(node: Node) -> bool:
     return any(one.type in OURS for one in node.status.conditions)
 
 
-def plan(node: Node, member: Member | None, *, now: datetime) -> Change:
+def plan(node: Node, member: Ownership | None, *, now: datetime) -> NodeChange:
     """Compare what is with what should be; without membership that is nothing, but for the drains that are kept."""
     return _leave(node) if member is None else _follow(node, member, now=now)
 
 
-def _leave(node: Node) -> Change:
+def _leave(node: Node) -> NodeChange:
     here, labels = node.metadata.annotations, node.metadata.labels
-    return Change(
+    return NodeChange(
         ended=tuple(one.type for one in node.status.conditions if one.type in OURS),
         annotations={name: None for name in (names.DRAIN, names.CLAIM) if name in here},
-        labels={name: None for name in LABELS if name in labels},
+        labels={name: None for name in CLAIM_LABELS if name in labels},
     )
 
 
-def _follow(node: Node, member: Member, *, now: datetime) -> Change:
+def _follow(node: Node, member: Ownership, *, now: datetime) -> NodeChange:
     if _is_new(node, member.pod):
         left = _patience(member.pod, now=now)
         if left is None or left > timedelta(0):
-            return Change(wait=None if left is None else left.total_seconds())
+            return NodeChange(wait=None if left is None else left.total_seconds())
     said = told(member.pod)
     drain = said[0]
     annotations, wait = _annotations(node, member, drain, now=now)
     here = node.metadata.annotations
     kept_now = keptdrains.read(annotations.get(names.KEPT_DRAIN) or "")
-    return Change(
+    return NodeChange(
         conditions=tuple(changed for one in said if (changed := _changed(node, one, now=now))),
         annotations={name: text for name, text in annotations.items() if here.get(name) != text},
         over=names.KEPT_DRAIN in annotations and member.kept_drain is not None and member.cluster not in kept_now,
@@ -165,7 +165,7 @@ def _changed(node: Node, wanted: Condition, *, now: datetime) -> Condition | Non
 
 
 def _annotations(
-    node: Node, member: Member, drain: Condition, *, now: datetime
+    node: Node, member: Ownership, drain: Condition, *, now: datetime
 ) -> tuple[dict[str, str | None], float | None]:
     """What they should be; what is not named stays as it is. And when to look again."""
     if drain.status == UNKNOWN:
@@ -199,10 +199,10 @@ def _left(pod: Pod | None, drain: Condition, *, now: datetime) -> timedelta | No
 # Writing
 
 
-def body(node: Node, change: Change) -> dict[str, Any]:
+def body(node: Node, change: NodeChange) -> dict[str, Any]:
     """The one patch of it all: a strategic merge of the status subresource, which takes annotations too.
 
-    The uid keeps it from a Node that registered anew. What cannot be said again by looking at the Pod, a kept drain and
+    The uid keeps it from a Node that registered again. What cannot be said again by looking at the Pod, a kept drain and
     a claim, also depends on the version that was read: a leader that was paused must not bring back what is over.
     """
     at = {"uid": node.metadata.uid}

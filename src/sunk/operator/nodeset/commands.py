@@ -11,7 +11,7 @@ from sunk.service.asking import asked, reaching
 
 if TYPE_CHECKING:
     from sunk.kube.api.client import Client
-    from sunk.operator.nodeset.rollback import Kept
+    from sunk.operator.nodeset.rollback import TemplateRevision
 
 _DAY, _HOUR, _MINUTE = 86_400, 3_600, 60
 
@@ -32,7 +32,7 @@ def history(*, name: str, kubeconfig: Path | None, context: str | None, namespac
     from sunk.kube.resource import Key
     from sunk.operator.nodeset import rollback as past
 
-    async def look(client: "Client", where: str) -> "tuple[Kept, ...]":
+    async def look(client: "Client", where: str) -> "tuple[TemplateRevision, ...]":
         return await past.history(client, Key(where, name))
 
     kept = asked(look, kubeconfig=kubeconfig, context=context, namespace=namespace)
@@ -53,7 +53,7 @@ def rollback(*, name: str, to: int | None, kubeconfig: Path | None, context: str
     from sunk.kube.resource import Key
     from sunk.operator.nodeset import rollback as past
 
-    async def put(client: "Client", where: str) -> "Kept":
+    async def put(client: "Client", where: str) -> "TemplateRevision":
         return await past.roll_back(client, Key(where, name), to=to)
 
     kept = asked(put, kubeconfig=kubeconfig, context=context, namespace=namespace)
@@ -61,7 +61,7 @@ def rollback(*, name: str, to: int | None, kubeconfig: Path | None, context: str
     click.echo(f"revision {kept.number} ({kept.name}): NodeSet {name} {done}")
 
 
-def table(kept: "Iterable[Kept]", *, now: datetime) -> list[str]:
+def table(kept: "Iterable[TemplateRevision]", *, now: datetime) -> list[str]:
     """The lines that `history` prints."""
     rows = [("REVISION", "HASH", "AGE", "PODS", "")]
     for one in kept:

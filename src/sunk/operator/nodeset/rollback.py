@@ -18,12 +18,12 @@ from sunk.kube.resource import Key
 from sunk.model import names
 from sunk.model.cluster.kind import SLURMCLUSTER
 from sunk.model.refusal import Refusal
-from sunk.objects.members import NODESETS, REVISIONS, ControllerRevision, NodeSet, owner_uid
-from sunk.objects.standing import revision
-from sunk.operator.nodeset.act.revision import object_name, revision_of
+from sunk.objects.computepods import revision
+from sunk.objects.nodesets import NODESETS, REVISIONS, ControllerRevision, NodeSet, owner_uid
+from sunk.operator.nodeset.act.revisions import object_name, revision_of
 
 
-class Kept(Struct, frozen=True):
+class TemplateRevision(Struct, frozen=True):
     """A template that is kept."""
 
     number: int
@@ -45,14 +45,14 @@ class _Spec(Struct):
     template: Raw
 
 
-async def history(client: Client, key: Key) -> tuple[Kept, ...]:
+async def history(client: Client, key: Key) -> tuple[TemplateRevision, ...]:
     """The templates of a NodeSet, the newest last."""
     owner = await _found(client, key)
     pods = await client.list(PODS, _of(owner))
     return _kept(owner, await _revisions(client, owner), (pod for pod in pods.items if _belongs(pod, owner)))
 
 
-async def roll_back(client: Client, key: Key, *, to: int | None = None) -> Kept:
+async def roll_back(client: Client, key: Key, *, to: int | None = None) -> TemplateRevision:
     """Put an older template back: that of this number, or the one before the present one. Returns which.
 
     Where the NodeSet has it already, nothing is written.
@@ -122,16 +122,16 @@ def _belongs(pod: Pod, owner: NodeSet) -> bool:
     return owner_uid(pod) == owner.metadata.uid
 
 
-def _kept(owner: NodeSet, revisions: Iterable[ControllerRevision], pods: Iterable[Pod]) -> tuple[Kept, ...]:
+def _kept(owner: NodeSet, revisions: Iterable[ControllerRevision], pods: Iterable[Pod]) -> tuple[TemplateRevision, ...]:
     used, present = Counter(map(revision, pods)), revision_of(owner.spec.template)
     hashes = ((one, one.metadata.name.removeprefix(object_name(owner, ""))) for one in revisions)
     return tuple(
-        Kept(one.revision, name, one.metadata.creation_timestamp, pods=used[name], current=name == present)
+        TemplateRevision(one.revision, name, one.metadata.creation_timestamp, pods=used[name], current=name == present)
         for one, name in hashes
     )
 
 
-def chosen(kept: Sequence[Kept], *, key: Key, to: int | None) -> Kept:
+def chosen(kept: Sequence[TemplateRevision], *, key: Key, to: int | None) -> TemplateRevision:
     """Which one to go back to, of those in their order: that of a number, or the newest that is not there now."""
     able = [one for one in kept if (one.number == to if to is not None else not one.current)]
     if able:

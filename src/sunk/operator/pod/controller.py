@@ -4,7 +4,7 @@ It stands between a person's cordon and Slurm, so the way is short: an event abo
 which compares two records and sends one patch. Nothing is read from the server, and nothing waits for anything else.
 
 It should hear of a Node before others do, and therefore listens from the moment it is built: who is woken first runs
-first, and a survey of a great NodeSet, which a cordon asks for as well, takes longer than all of this. To the parts of
+first, and a snapshot of a great NodeSet, which a cordon asks for as well, takes longer than all of this. To the parts of
 the operator it belongs as the first one.
 """
 
@@ -18,10 +18,10 @@ from sunk.kube.core import Node, Pod
 from sunk.kube.errors import NotFound
 from sunk.kube.resource import Key, Record
 from sunk.model import names
-from sunk.objects.standing import node_of
-from sunk.operator.fleet import Fleet, fleet, has_owner, is_compute
+from sunk.objects.computepods import node_of
+from sunk.operator.caches import SharedCaches, has_owner, is_compute, shared_caches
 from sunk.operator.keptdrains import KeptDrains, kept_drains
-from sunk.operator.pod.plan import plan
+from sunk.operator.podannotations import annotation_changes
 from sunk.service.part import Part, Setting
 
 SHARE: Final = 4
@@ -33,20 +33,20 @@ UNSEEN: Final = 5.0
 
 def pods(setting: Setting, *, cordon_reason: str = names.CORDON_REASON) -> Part:
     """Build the part of the operator that tells compute Pods what their Nodes say."""
-    shared, drains = setting.once(fleet), setting.once(kept_drains)
+    shared, drains = setting.once(shared_caches), setting.once(kept_drains)
     ours: tuple[Collection[Any], ...] = (*shared.sets.collections, *drains.collections)
-    keeper = Keeper(shared, drains, cordon_reason=cordon_reason)
+    reconciler = PodReconciler(shared, drains, cordon_reason=cordon_reason)
     sources: list[Source[Any, Key]] = [
-        Source(shared.pods.store, keeper.itself),
+        Source(shared.pods.store, reconciler.itself),
         Source(shared.nodes.store, _nobody),
         *(Source(one.store, _nobody) for one in ours),
     ]
     effort = Effort(workers=SHARE * setting.workers)
-    controller: Controller[Key] = Controller("pods", keeper.reconcile, sources=sources, effort=effort)
+    controller: Controller[Key] = Controller("pods", reconciler.reconcile, sources=sources, effort=effort)
 
     def listen(_: Key, before: Node | None, after: Node | None) -> None:
         if after is not None and (before is None or _concerns(before, after)):
-            for key in keeper.on_it(after):
+            for key in reconciler.on_it(after):
                 controller.enqueue(key)
 
     shared.nodes.store.subscribe(listen)
@@ -54,10 +54,10 @@ def pods(setting: Setting, *, cordon_reason: str = names.CORDON_REASON) -> Part:
     return Part("pods", follows=follows, controllers=(controller,))
 
 
-class Keeper:
+class PodReconciler:
     """Brings one Pod at a time to what it should carry."""
 
-    def __init__(self, shared: Fleet, drains: KeptDrains, *, cordon_reason: str) -> None:
+    def __init__(self, shared: SharedCaches, drains: KeptDrains, *, cordon_reason: str) -> None:
         self._drains = drains
         self._nodes = shared.nodes
         self._pods = shared.pods
@@ -80,7 +80,7 @@ class Keeper:
             # Invented, or a NodeSet that was made a moment ago by someone who led before us.
             return Requeue(after=UNSEEN)
         node = self._nodes.store.get(Key("", node_of(pod)))
-        change = plan(pod, node, kept_drain=self._kept_drain(pod, node), reason_key=self._reason_key)
+        change = annotation_changes(pod, node, kept_drain=self._kept_drain(pod, node), reason_key=self._reason_key)
         if change:
             try:
                 # The uid is enough: whatever else changes on the Pod changes nothing about this.

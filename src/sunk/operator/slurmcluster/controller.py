@@ -26,8 +26,8 @@ from sunk.kube.resource import Key, Record
 from sunk.model import names
 from sunk.model.cluster.kind import LONGEST_WORD, OF_SYNCER, SLURMCLUSTER
 from sunk.model.refusal import Refusal
-from sunk.objects.clusters import SLURMCLUSTERS, SlurmCluster, report
-from sunk.objects.members import NODESETS, NodeSet
+from sunk.objects.nodesets import NODESETS, NodeSet
+from sunk.objects.slurmclusters import SLURMCLUSTERS, SlurmCluster, report
 from sunk.operator.slurmcluster.builders import keys
 from sunk.operator.slurmcluster.builders.metadata import CONFIGURATION, labels
 from sunk.operator.slurmcluster.builders.objects import objects

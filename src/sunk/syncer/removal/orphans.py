@@ -21,7 +21,7 @@ from typing import Final
 from sunk.kube.errors import NotFound
 from sunk.model.contract import drains
 from sunk.model.contract.report import Report
-from sunk.objects.members import NodeSet, NodeSlice
+from sunk.objects.nodesets import NodeSet, NodeSlice
 from sunk.slurm.mirror.confidence import Known
 from sunk.slurm.records import Node
 from sunk.slurm.states import NodeBase

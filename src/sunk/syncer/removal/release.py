@@ -23,7 +23,7 @@ from sunk.kube.control.controller import Controller, Effort, Requeue, Source, it
 from sunk.kube.errors import NotFound
 from sunk.kube.resource import Key
 from sunk.model.nodeslice import NodeSliceStatus, Refused
-from sunk.objects.members import NodeSlice
+from sunk.objects.nodesets import NodeSlice
 from sunk.slurm.errors import SlurmError
 from sunk.slurm.mirror.confidence import Stale
 from sunk.slurm.records import Node

@@ -29,7 +29,7 @@ from sunk.kube.resource import Key
 from sunk.model import names
 from sunk.model.contract import drains
 from sunk.model.contract.report import Report
-from sunk.objects.standing import restart_request
+from sunk.objects.computepods import restart_request
 from sunk.slurm.mirror.confidence import Known
 from sunk.slurm.mirror.rows import Rows
 from sunk.slurm.records import Node

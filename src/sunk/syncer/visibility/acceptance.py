@@ -25,7 +25,7 @@ from sunk.kube.control.events import about
 from sunk.kube.resource import Key
 from sunk.model import names
 from sunk.model.cluster.kind import LONGEST_WORD, SLURMCLUSTER
-from sunk.objects.clusters import SlurmCluster
+from sunk.objects.slurmclusters import SlurmCluster
 from sunk.slurm.mirror.confidence import Known, Suspicion
 from sunk.syncer.context import Context
 

@@ -17,7 +17,7 @@ from sunk.kube.errors import KubeError
 from sunk.kube.resource import Key
 from sunk.model import faults
 from sunk.model.contract.report import Report
-from sunk.objects.clusters import report
+from sunk.objects.slurmclusters import report
 from sunk.syncer.context import Context
 
 log = logging.getLogger(__name__)

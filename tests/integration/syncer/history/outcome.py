@@ -13,7 +13,7 @@ from sunk.model import names
 from sunk.model.contract import drains, keptdrains
 from sunk.model.contract.drains import Causes
 from sunk.model.nodeslice import Entry
-from sunk.objects.members import NODESETS, NODESLICES, NodeSet
+from sunk.objects.nodesets import NODESETS, NODESLICES, NodeSet
 from sunk.syncer.pods import (
     COMPUTE_PODS,
     ComputePod,

@@ -20,7 +20,7 @@ from sunk.kube.errors import Conflict, NotFound
 from sunk.local.fakekubelet import annotations
 from sunk.local.slurm.configuration import CONTROLLER, NODE_PORT
 from sunk.model import names
-from sunk.objects.standing import terminating
+from sunk.objects.computepods import terminating
 
 PERIOD = 0.1
 STOPS_SLOWLY = annotations(stop_after="100s")

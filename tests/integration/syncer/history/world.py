@@ -28,7 +28,7 @@ from sunk.local.slurm import Node as SlurmNode
 from sunk.model import names
 from sunk.model.contract import drains, keptdrains
 from sunk.model.nodeset import NODESET
-from sunk.objects.members import NODESETS, NODESLICES, NodeSlice
+from sunk.objects.nodesets import NODESETS, NODESLICES, NodeSlice
 from sunk.operator.node.controller import nodes
 from sunk.operator.nodeset.controller import nodesets
 from sunk.operator.pod.controller import pods

@@ -11,7 +11,7 @@ from sunk.insight.status.members import ObservedMember
 from sunk.kube.core import Pod
 from sunk.model import names
 from sunk.model.nodeslice import Entry, State
-from sunk.objects.clusters import SLURMCLUSTERS, SlurmCluster
+from sunk.objects.slurmclusters import SLURMCLUSTERS, SlurmCluster
 
 
 def pod(*, drained: str | None = None, ready: bool = True, busy: bool = False, **notes: str) -> Pod:

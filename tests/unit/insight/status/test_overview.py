@@ -12,8 +12,8 @@ from sunk.insight.status.snapshot import ClusterSnapshot
 from sunk.insight.status.tables import draw
 from sunk.kube.core import Node, Pod
 from sunk.model.nodeslice import Entry
-from sunk.objects.clusters import SLURMCLUSTERS, SlurmCluster
-from sunk.objects.members import NODESETS, NODESLICES, NodeSet, NodeSlice
+from sunk.objects.nodesets import NODESETS, NODESLICES, NodeSet, NodeSlice
+from sunk.objects.slurmclusters import SLURMCLUSTERS, SlurmCluster
 from sunk.operator.slurmcluster.rollout.status import Workload
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)

@@ -14,7 +14,7 @@ from sunk.insight.verify.watcher import FaultTimer, NewestEvent, holding
 from sunk.kube.core import Node, Pod
 from sunk.model import names
 from sunk.model.nodeslice import Entry, State
-from sunk.objects.members import NODESETS, NodeSet
+from sunk.objects.nodesets import NODESETS, NodeSet
 from sunk.slurm.records import Job, Node as Row
 from sunk.slurm.states import JobBase, NodeBase, NodeFlag
 

@@ -11,7 +11,7 @@ from sunk.kube.cache.store import Store
 from sunk.kube.core import Node
 from sunk.kube.resource import Metadata
 from sunk.model import names
-from sunk.objects.members import NodeSlice
+from sunk.objects.nodesets import NodeSlice
 from sunk.slurm.records import Node as Row
 from sunk.slurm.states import NodeBase, NodeFlag
 

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import pytest
 from hypothesis import given, strategies as st
 from msgspec.structs import replace
-from tests.unit.operator.node.scene import (
+from tests.unit.operator.node.factories import (
     CLUSTER,
     EARLIER,
     FOREIGN,
@@ -33,8 +33,8 @@ from sunk.operator.node.plan import (
     OURS,
     SILENCE,
     SURE,
-    Change,
-    Member,
+    NodeChange,
+    Ownership,
     body,
     carries,
     plan,
@@ -85,7 +85,7 @@ def test_what_the_pod_does_not_say_is_not_known(kind: str) -> None:
 
 
 def test_a_node_that_has_just_joined_may_be_silent_for_a_moment() -> None:
-    assert plan(node(), member(None), now=NOW) == Change()
+    assert plan(node(), member(None), now=NOW) == NodeChange()
     young = made(pod(), NOW - SILENCE + timedelta(seconds=4))
     change = plan(node(), member(young), now=NOW)
     assert not change
@@ -254,7 +254,7 @@ def test_a_node_without_anything_of_ours_is_no_concern() -> None:
 
 @given(one=nodes(), its_pod=st.none() | pods(), belongs=st.booleans())
 def test_one_write_is_enough(*, one: Node, its_pod: Pod | None, belongs: bool) -> None:
-    whose: Member | None = member(its_pod) if belongs else None
+    whose: Ownership | None = member(its_pod) if belongs else None
     after = patched(one, plan(one, whose, now=NOW))
     assert not plan(after, whose, now=NOW)
 

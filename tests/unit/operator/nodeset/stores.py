@@ -1,10 +1,10 @@
-"""The stores of the NodeSet controller, filled by hand as a watch would fill them, and a census on them."""
+"""The stores of the NodeSet controller, filled by hand as a watch would fill them, and an observer on them."""
 
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
-from tests.unit.operator.nodeset.cast import TEMPLATE
+from tests.unit.operator.nodeset.factories import TEMPLATE
 
 from sunk.kube.api.client import Client
 from sunk.kube.auth.access import Access
@@ -14,12 +14,12 @@ from sunk.kube.cache.view import Changed, Deleted
 from sunk.kube.control.events import Recorder
 from sunk.kube.core import NODES, PODS, Node, Pod
 from sunk.kube.resource import Key, Record
-from sunk.objects.members import NODESETS, NODESLICES, NodeSet, by_owner
-from sunk.operator.fleet import by_node
-from sunk.operator.nodeset.act.template import read
+from sunk.objects.nodesets import NODESETS, NODESLICES, NodeSet, by_owner
+from sunk.operator.caches import by_node
 from sunk.operator.nodeset.controller import by_member
-from sunk.operator.nodeset.decide.feasible import Demand, demand
-from sunk.operator.nodeset.observe.snapshot import Census, Survey
+from sunk.operator.nodeset.observe.fit import Demand, demand
+from sunk.operator.nodeset.observe.snapshot import Observer, Snapshot
+from sunk.operator.nodeset.observe.template import read
 from sunk.service.part import Setting
 from sunk.service.scoped import Scoped
 
@@ -37,7 +37,7 @@ class Stores:
         self.pods: Collection[Pod] = Collection(self._client, PODS, indexes={"node": by_node})
         self.sets = Scoped(setting, NODESETS, indexes={"uid": lambda record: (record.metadata.uid,)})
         self.slices = Scoped(setting, NODESLICES, indexes={"owner": by_owner, "node": by_member})
-        self.census = Census(sets=self.sets, slices=self.slices, nodes=self.nodes, pods=self.pods)
+        self.observer = Observer(sets=self.sets, slices=self.slices, nodes=self.nodes, pods=self.pods)
         self._version = 0
 
     async def close(self) -> None:
@@ -56,8 +56,8 @@ class Stores:
             metadata = replace(record.metadata, resource_version=str(self._version))
             self._collection(record).store.take(Deleted(replace(record, metadata=metadata)), version="")
 
-    def take(self, owner: NodeSet, asked: Demand | None = ANY_NODE) -> Survey:
-        return self.census.take(owner, asked)
+    def take(self, owner: NodeSet, asked: Demand | None = ANY_NODE) -> Snapshot:
+        return self.observer.snapshot(owner, asked)
 
     def _collection(self, record: Record) -> Collection[Any]:
         if isinstance(record, Node):

@@ -7,14 +7,14 @@ import pytest
 from sunk.kube.resource import Key
 from sunk.model.refusal import Refusal
 from sunk.operator.nodeset.commands import lasting, table
-from sunk.operator.nodeset.rollback import Kept, chosen
+from sunk.operator.nodeset.rollback import TemplateRevision, chosen
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 KEY = Key("slurm", "gpu")
 
 
-def kept(number: int, *, current: bool = False, pods: int = 0, made: datetime | None = None) -> Kept:
-    return Kept(number, f"hash{number}", made, pods=pods, current=current)
+def kept(number: int, *, current: bool = False, pods: int = 0, made: datetime | None = None) -> TemplateRevision:
+    return TemplateRevision(number, f"hash{number}", made, pods=pods, current=current)
 
 
 @pytest.mark.parametrize(

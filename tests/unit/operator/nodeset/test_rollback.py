@@ -2,7 +2,7 @@
 
 import pytest
 from msgspec.structs import replace
-from tests.unit.operator.nodeset.cast import nodeset
+from tests.unit.operator.nodeset.factories import nodeset
 
 from sunk.kube.resource import OwnerReference
 from sunk.model.cluster.kind import SLURMCLUSTER

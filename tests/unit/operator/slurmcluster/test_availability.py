@@ -11,7 +11,7 @@ from sunk.model.cluster.daemons import Syncer
 from sunk.model.cluster.kind import SlurmClusterSpec, SlurmClusterStatus
 from sunk.model.contract.report import Report
 from sunk.model.nodeset import Condition, NodeSetSpec, NodeSetStatus
-from sunk.objects.members import NodeSet
+from sunk.objects.nodesets import NodeSet
 from sunk.operator.slurmcluster.rollout.status import (
     NO_NODE_FITS,
     Configuration,

@@ -8,7 +8,7 @@ from tests.unit.operator.slurmcluster.made import cluster, container, found, onl
 
 from sunk.model.names import ACCELERATOR, SHAPE
 from sunk.model.refusal import Refusal
-from sunk.operator.nodeset.act.template import read
+from sunk.operator.nodeset.observe.template import read
 from sunk.operator.slurmcluster.builders.objects import objects
 from sunk.operator.slurmcluster.compute.nodesets import SCRIPTS_HASH, node_line, shape
 from sunk.operator.slurmcluster.compute.shares import share

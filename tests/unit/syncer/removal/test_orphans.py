@@ -8,7 +8,7 @@ from tests.unit.syncer.builders import CLUSTER, drained, entry, node_set, row, s
 from tests.unit.syncer.scripted import NOWHERE, NoPods, Slurm, Stage
 from tests.unit.syncer.stores import complete, put
 
-from sunk.objects.members import NodeSet, NodeSlice
+from sunk.objects.nodesets import NodeSet, NodeSlice
 from sunk.slurm.records import Node
 from sunk.slurm.states import NodeBase, NodeFlag
 from sunk.syncer.jobs import JobsByNode

@@ -13,7 +13,7 @@ from tests.unit.syncer.scripted import NOWHERE, NoPods, Slurm, Stage
 
 from sunk.kube.resource import Key
 from sunk.model.nodeslice import NodeSliceStatus, Refused
-from sunk.objects.members import NodeSlice
+from sunk.objects.nodesets import NodeSlice
 from sunk.slurm.records import Node, Reservation
 from sunk.slurm.states import NodeBase
 from sunk.syncer.jobs import JobsByNode

@@ -13,23 +13,25 @@ FIRST: Final = 1
 MOST: Final = 64
 
 
-async def growing(items: Sequence[T], act: Callable[[T], Awaitable[object]], *, most: int = MOST) -> list[Exception]:
+async def slow_start(items: Sequence[T], act: Callable[[T], Awaitable[object]], *, most: int = MOST) -> list[Exception]:
     """Act on the items in turn; stop after the first batch in which something went wrong, and give that."""
     start, size = 0, FIRST
     while start < len(items):
-        trouble = await together(items[start : start + size], act, most=size)
+        trouble = await in_parallel(items[start : start + size], act, most=size)
         if trouble:
             return trouble
         start, size = start + size, min(size * 2, most)
     return []
 
 
-async def together(items: Sequence[T], act: Callable[[T], Awaitable[object]], *, most: int = MOST) -> list[Exception]:
+async def in_parallel(
+    items: Sequence[T], act: Callable[[T], Awaitable[object]], *, most: int = MOST
+) -> list[Exception]:
     """Act on all items, at most so many at once, and let none of them suffer from another."""
     trouble: list[Exception] = []
     rest = iter(items)
 
-    async def hand() -> None:
+    async def worker() -> None:
         for item in rest:
             try:
                 await act(item)
@@ -37,9 +39,9 @@ async def together(items: Sequence[T], act: Callable[[T], Awaitable[object]], *,
                 trouble.append(error)
 
     if len(items) == 1:  # at once, and not after whatever else is to begin now
-        await hand()
+        await worker()
         return trouble
     async with asyncio.TaskGroup() as group:
         for number in range(min(most, len(items))):
-            group.create_task(hand(), name=f"{getattr(act, '__name__', 'act')}: hand {number}")
+            group.create_task(worker(), name=f"{getattr(act, '__name__', 'act')}: hand {number}")
     return trouble

@@ -1,4 +1,4 @@
-"""Whose a Node is: an annotation that one writer can win.
+"""Claim Nodes and release them: an annotation that one writer can win.
 
 A NodeSet claims a Node with the resourceVersion that it read, so of two that want it the second is refused; a leader
 that was paused in the middle of a write likewise. The labels beside it are for people and selectors.
@@ -17,38 +17,14 @@ from sunk.kube.core import Node
 from sunk.kube.errors import Conflict, KubeError, NotFound
 from sunk.kube.resource import Key
 from sunk.model import names
-from sunk.objects.members import NodeSet
+from sunk.objects.nodesets import CLAIM_LABELS, NodeSet, claim_of, marked_by
 
 TRIES: Final = 4
 """The kubelet writes to its Node too, and each of its writes defeats one of ours."""
-LABELS: Final = (names.NODESET, names.NAMESPACE, names.CLUSTER, names.POD)
 
 
 class Contested(KubeError):  # noqa: N818 - named as in sunk.kube.errors
     """A Node was changed by others at each of our tries. There will be another."""
-
-
-def claim_of(node: Node) -> str:
-    return node.metadata.annotations.get(names.CLAIM, "")
-
-
-def marked_by(node: Node) -> str:
-    """Whose marks a Node carries: the uid that claims it, or else the labels' NodeSet as a key; empty if nobody's."""
-    label = node.metadata.labels.get
-    return claim_of(node) or (f"{label(names.NAMESPACE, '')}/{label(names.NODESET)}" if label(names.NODESET) else "")
-
-
-def claimed_for(node: Node, owner: NodeSet, name: str) -> bool:
-    """The claim is there, and the labels beside it say what is true."""
-    if claim_of(node) != owner.metadata.uid:
-        return False
-    label, at = node.metadata.labels.get, owner.metadata  # written out, since it is asked of every member at every look
-    return (
-        label(names.POD) == name
-        and label(names.NODESET) == at.name
-        and label(names.NAMESPACE) == at.namespace
-        and label(names.CLUSTER, "") == owner.spec.cluster
-    )
 
 
 async def claim(nodes: Collection[Node], node: str, *, owner: NodeSet, name: str, free: Callable[[Node], bool]) -> bool:
@@ -69,7 +45,7 @@ async def release(nodes: Collection[Node], node: str, *, owner: NodeSet) -> None
         found = nodes.store.get(Key("", node))
         if found is None or marked_by(found) not in {owner.metadata.uid, str(owner.key)}:
             return
-        if await _write(nodes, found, annotations={names.CLAIM: None}, labels=dict.fromkeys(LABELS)):
+        if await _write(nodes, found, annotations={names.CLAIM: None}, labels=dict.fromkeys(CLAIM_LABELS)):
             return
     raise Contested(f"Node {node} was not released: others changed it {TRIES} times meanwhile")
 
@@ -80,7 +56,7 @@ async def _write(
     version = {"uid": node.metadata.uid, "resourceVersion": node.metadata.resource_version}
     try:
         await nodes.patch(node.key, Merge({"metadata": version | {"annotations": annotations, "labels": labels}}))
-    except (Conflict, NotFound):  # the collection has read it anew: look again
+    except (Conflict, NotFound):  # the collection has read it again: try with that
         return False
     return True
 

@@ -1,22 +1,21 @@
-"""What a NodeSet's controller has decided, told where people look first: `kubectl describe nodeset`."""
+"""Events of a NodeSet: what its controller has decided, where people look first (`kubectl describe nodeset`)."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 from sunk.kube.control.events import Recorder, about
-from sunk.model.contract import conditions
 from sunk.model.hostlist import shown
 from sunk.model.nodeset import NODESET
-from sunk.objects.members import NodeSet
-from sunk.operator.nodeset.decide.membership import Roster
+from sunk.objects.nodesets import NodeSet
+from sunk.operator.nodeset.decide.membership import Membership
+from sunk.operator.nodeset.decide.podactions import PodRemoval
 from sunk.operator.nodeset.decide.status import Findings, listed
-from sunk.operator.nodeset.decide.upkeep import Removal
-from sunk.operator.nodeset.observe.member import Member
+from sunk.operator.nodeset.observe.members import Member
 
 _LONGEST: Final = 600
 
 
-class Notes:
+class NodeSetEvents:
     """Who is named is part of what is said, so that two of them are not taken for the same thing said twice."""
 
     def __init__(self, recorder: Recorder) -> None:
@@ -48,7 +47,7 @@ class Notes:
         if found:
             self._tell(owner, "Updating", f"{len(found)} Pods are to be replaced: {_short(found)}", action="Update")
 
-    def forced(self, owner: NodeSet, removal: Removal) -> None:
+    def forced(self, owner: NodeSet, removal: PodRemoval) -> None:
         state = "Slurm was running something there" if removal.kills else "Slurm was not seen to run anything there"
         note = f"Pod {removal.pod.metadata.name} is deleted by force: {state}"
         self._warn(owner, "Forced", note, action="Delete")
@@ -58,10 +57,10 @@ class Notes:
         note = f"Pod {pod} is not deleted upon its clearance, and Slurm is asked again: {{cause}}"
         self._tell(owner, "AskedAgain", note, action="Delete", cause=why)
 
-    def healed(self, owner: NodeSet, pod: str, why: str) -> None:
+    def recreated(self, owner: NodeSet, pod: str, why: str) -> None:
         self._warn(owner, "Replaced", f"Pod {pod} had ended and is made anew: {{cause}}", action="Replace", cause=why)
 
-    def findings(self, owner: NodeSet, roster: Roster, found: Findings) -> None:
+    def findings(self, owner: NodeSet, membership: Membership, found: Findings) -> None:
         """Say what stands in the way; the recorder makes one Event of many sayings."""
         if found.problem:
             self._warn(owner, "TemplateRefused", "{problem}", action="Create", problem=found.problem)
@@ -71,9 +70,9 @@ class Notes:
             self._warn(owner, "Unreadable", "{told}", action="Join", told=listed(found.unreadable))
         if found.trouble:
             self._warn(owner, "Troubled", "{trouble}", action="Create", trouble=found.trouble)
-        if roster.held:
+        if membership.held:
             note = "{count} members no longer fit, too many at once: nobody leaves before that is over or accepted"
-            self._warn(owner, conditions.HELD, note, action="Leave", count=roster.held)
+            self._warn(owner, "Held", note, action="Leave", count=membership.held)
 
     def _tell(self, owner: NodeSet, reason: str, note: str, *, action: str, **values: object) -> None:
         regarding = about(owner, kind=NODESET.name, api_version=NODESET.api_version)

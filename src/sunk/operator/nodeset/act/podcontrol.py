@@ -1,4 +1,4 @@
-"""Make, mark and delete compute Pods."""
+"""Create, mark and delete compute Pods. No other module does."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -14,16 +14,16 @@ from sunk.kube.resource import Key
 from sunk.model import names
 from sunk.model.contract.features import features
 from sunk.model.nodeslice import Entry
-from sunk.objects.members import NodeSet, owner_uid
+from sunk.objects.nodesets import NodeSet, owner_uid
 from sunk.operator.keptdrains import KeptDrains
-from sunk.operator.nodeset.act.batches import growing, together
-from sunk.operator.nodeset.act.body import Mould
-from sunk.operator.nodeset.decide.upkeep import Description, Mark, Moment, Removal
-from sunk.operator.pod.plan import at_birth
+from sunk.operator.nodeset.act.batches import in_parallel, slow_start
+from sunk.operator.nodeset.act.podbuilder import PodBuilder
+from sunk.operator.nodeset.decide.podactions import DeletionMark, FeatureChange, Moment, PodRemoval
+from sunk.operator.podannotations import at_creation
 
 log = logging.getLogger(__name__)
 
-AT_ONCE: Final = 32
+CONCURRENCY: Final = 32
 
 
 class NameTaken(KubeError):  # noqa: N818 - as below
@@ -38,7 +38,9 @@ class NotLeading(KubeError):  # noqa: N818 - named as in sunk.kube.errors
     """Somebody else may lead by now, so nothing is deleted."""
 
 
-class Crew:
+class PodControl:
+    """The door to compute Pods: every delete carries the uid and resourceVersion that it was decided on."""
+
     def __init__(
         self,
         *,
@@ -54,7 +56,7 @@ class Crew:
         self._nodes = nodes
         self._may_write = may_write
 
-    async def create(self, owner: NodeSet, entries: Sequence[Entry], mould: Mould) -> list[Exception]:
+    async def create(self, owner: NodeSet, entries: Sequence[Entry], builder: PodBuilder) -> list[Exception]:
         """Make Pods, few at first; those made before something went wrong stay."""
         in_the_way: list[Exception] = []
 
@@ -63,24 +65,24 @@ class Crew:
             node = self._nodes.store.get(Key("", entry.node))
             found = features(owner.spec.features, node.metadata.labels if node else {})
             drain = self._drains.line(node, cluster=Key(key.namespace, owner.spec.cluster)) if node else None
-            marks = at_birth(node, kept_drain=drain, reason_key=self._cordon_reason)
+            marks = at_creation(node, kept_drain=drain, reason_key=self._cordon_reason)
             try:
-                await self._pods.create(key, mould.pod(entry.name, node=entry.node, features=found, marks=marks))
+                await self._pods.create(key, builder.pod(entry.name, node=entry.node, features=found, marks=marks))
             except AlreadyExists:
                 if not self._is_ours(owner, key):
                     told = f"Pod {key} has the name that a node needs and is not of this NodeSet: delete it"
                     in_the_way.append(NameTaken(told))
 
         # What is in the way of one Pod is no sign for the others, so it does not end the batches.
-        return await growing(entries, make) + in_the_way
+        return await slow_start(entries, make) + in_the_way
 
     def _is_ours(self, owner: NodeSet, key: Key) -> bool:
         """The Pod that has the name already is one of the set after all, seen late."""
         found = self._pods.store.get(key)
         return found is None or owner_uid(found) == owner.metadata.uid
 
-    async def mark(self, marks: Sequence[Mark]) -> list[Exception]:
-        async def one(mark: Mark) -> None:
+    async def mark(self, marks: Sequence[DeletionMark]) -> list[Exception]:
+        async def patch(mark: DeletionMark) -> None:
             at = {"uid": mark.pod.metadata.uid, "resourceVersion": mark.pod.metadata.resource_version}
             # Who turns round is cleared of nothing: the next mark wants a clearance of its own.
             void = {names.CLEAR_TO_DELETE: None} if mark.reason is None else {}
@@ -88,51 +90,51 @@ class Crew:
             with suppress(NotFound):
                 await self._pods.patch(mark.pod.key, Merge(change))
 
-        return await together(marks, one, most=AT_ONCE)
+        return await in_parallel(marks, patch, most=CONCURRENCY)
 
-    async def describe(self, changes: Sequence[Description]) -> list[Exception]:
+    async def update_features(self, changes: Sequence[FeatureChange]) -> list[Exception]:
         """Have Pods carry other features."""
 
-        async def one(change: Description) -> None:
+        async def patch(change: FeatureChange) -> None:
             at = {"uid": change.pod.metadata.uid, "resourceVersion": change.pod.metadata.resource_version}
             with suppress(NotFound):
                 await self._pods.patch(
                     change.pod.key, Merge({"metadata": at | {"annotations": {names.FEATURES: change.features}}})
                 )
 
-        return await together(changes, one, most=AT_ONCE)
+        return await in_parallel(changes, patch, most=CONCURRENCY)
 
-    async def ask_again(self, pods: Sequence[Pod]) -> list[Exception]:
+    async def renew_clearances(self, pods: Sequence[Pod]) -> list[Exception]:
         """Take clearances off, so that the syncer looks at Slurm again and gives new ones."""
 
-        async def one(pod: Pod) -> None:
+        async def patch(pod: Pod) -> None:
             at = {"uid": pod.metadata.uid, "resourceVersion": pod.metadata.resource_version}
             with suppress(NotFound):
                 await self._pods.patch(
                     pod.key, Merge({"metadata": at | {"annotations": {names.CLEAR_TO_DELETE: None}}})
                 )
 
-        return await together(pods, one, most=AT_ONCE)
+        return await in_parallel(pods, patch, most=CONCURRENCY)
 
-    async def remove(self, removals: Sequence[Removal], moment: Callable[[], Moment]) -> list[Exception]:
+    async def remove(self, removals: Sequence[PodRemoval], moment: Callable[[], Moment]) -> list[Exception]:
         """Delete Pods that have to go. Much may have been written before it is their turn, and clearances get old."""
 
-        async def one(removal: Removal) -> None:
-            if removal.upon_clearance and (why := moment().doubts(removal.pod)):
+        async def delete(removal: PodRemoval) -> None:
+            if removal.upon_clearance and (why := moment().clearance_fault(removal.pod)):
                 raise TooOld(f"Pod {removal.pod.key} is not deleted upon its clearance: {why}")
             await self._delete(removal.pod)
 
-        return await together(removals, one, most=AT_ONCE)
+        return await in_parallel(removals, delete, most=CONCURRENCY)
 
-    async def heal(self, pods: Sequence[Pod], moment: Callable[[], Moment]) -> list[Exception]:
+    async def recreate(self, pods: Sequence[Pod], moment: Callable[[], Moment]) -> list[Exception]:
         """Delete Pods that ended, or that the syncer asks to have replaced; requests get old as clearances do."""
 
-        async def one(pod: Pod) -> None:
-            if not moment().heals(pod):
+        async def delete(pod: Pod) -> None:
+            if not moment().may_recreate(pod):
                 raise TooOld(f"Pod {pod.key} is not replaced: the request for it is too old")
             await self._delete(pod)
 
-        return await together(pods, one, most=AT_ONCE)
+        return await in_parallel(pods, delete, most=CONCURRENCY)
 
     async def _delete(self, pod: Pod) -> None:
         """Delete a Pod as it was read: one that has changed since is looked at again first."""

@@ -1,4 +1,4 @@
-"""Write down who is a member: the slices of a NodeSet."""
+"""Write who is a member: the slices of a NodeSet."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
@@ -10,16 +10,18 @@ from sunk.kube.api.patch import Merge
 from sunk.kube.errors import NotFound
 from sunk.kube.resource import Key
 from sunk.model.nodeslice import NODESLICE
-from sunk.objects.members import NodeSet, NodeSlice, ours, owned_by
-from sunk.operator.nodeset.decide.slices import Shard, Writes, shards, slice_name
+from sunk.objects.nodesets import NodeSet, NodeSlice, ours, owned_by, slice_name
+from sunk.operator.nodeset.decide.slices import Shard, SliceWrites, shards
 from sunk.service.scoped import Scoped
 
 
-class Ledger:
+class SliceControl:
+    """The door to the slices of NodeSets."""
+
     def __init__(self, slices: Scoped[NodeSlice]) -> None:
         self._slices: Final = slices
 
-    async def write(self, owner: NodeSet, found: Sequence[NodeSlice], writes: Writes) -> int:
+    async def write(self, owner: NodeSet, found: Sequence[NodeSlice], writes: SliceWrites) -> int:
         """Write the slices, in the order that no reader can misunderstand. Returns their number.
 
         Every write is made on the condition that the slice still is as it was found: the entries were decided on it,
@@ -38,11 +40,11 @@ class Ledger:
     async def close(self, found: Sequence[NodeSlice]) -> None:
         """Delete the slices of a set that nobody is a member of any more.
 
-        Kubernetes would do it too, when the set is gone, in its own time: a set that is made anew under the same name
+        Kubernetes would do it too, when the set is gone, in its own time: a set that is created again under the same name
         had to wait for that, since its slices are called the same.
         """
-        for one in found:
-            await self._remove(one)
+        for node_slice in found:
+            await self._remove(node_slice)
 
     async def _put(self, owner: NodeSet, key: Key, shard: Shard, *, there: NodeSlice | None) -> None:
         if there is None:

@@ -17,22 +17,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from sunk.model.nodeslice import Entry
-from sunk.objects.standing import removal_order
-from sunk.operator.nodeset.observe.member import Member
-from sunk.operator.nodeset.observe.members import Company, company
+from sunk.objects.computepods import removal_order
+from sunk.operator.nodeset.observe.members import Member, MemberList, member_list
+from sunk.operator.nodeset.observe.snapshot import Candidate
 
 FEW: Final = 3
 """So many members may always be lost."""
 
 
-class Candidate(Struct, frozen=True, gc=False):
-    """A Node that could join, and what it would be called."""
-
-    node: str
-    name: str
-
-
-class Wish(Struct, frozen=True):
+class Intent(Struct, frozen=True):
     """What is asked of a set, and when; `accepted` is how great a loss of members a person has agreed to."""
 
     replicas: int | None = None
@@ -44,10 +37,10 @@ class Wish(Struct, frozen=True):
     now: datetime | None = None
 
 
-class Roster(Struct, frozen=True):
+class Membership(Struct, frozen=True):
     """Who is to be a member: present ones in their order, without those that are gone, and new ones."""
 
-    members: Company
+    members: MemberList
     joins: tuple[Candidate, ...]
     dropped: tuple[Entry, ...]
     desired: int
@@ -56,37 +49,37 @@ class Roster(Struct, frozen=True):
     """How many no longer fit, where those are too many for anybody to leave."""
 
 
-def roster(members: Iterable[Member], candidates: Sequence[Candidate], wish: Wish) -> Roster:
-    everyone = company(members)
-    gone = [member for member in everyone.leaving if _is_gone(member, wish)]
+def decide_membership(members: Iterable[Member], candidates: Sequence[Candidate], intent: Intent) -> Membership:
+    everyone = member_list(members)
+    gone = [member for member in everyone.leaving if _is_gone(member, intent)]
     dropped = tuple(member.entry for member in gone)
     present = everyone.changed(dict.fromkeys(_names(gone)))
-    present = present.changed({one.entry.name: _dated(one, wish.now) for one in present.undated})
+    present = present.changed({one.entry.name: _with_absence(one, intent.now) for one in present.absence_unrecorded})
     fitting = len(present) - len(present.unfit) + len(candidates)
-    if wish.deleted:
+    if intent.deleted:
         present = _left(present, present, "the NodeSet is deleted")
-        return Roster(present, joins=(), dropped=dropped, desired=0, feasible=fitting)
-    held = _held(present, wish)
+        return Membership(present, joins=(), dropped=dropped, desired=0, feasible=fitting)
+    held = _held(present, intent)
     if not held:
         present = _left(present, present.unfit)
     # Who is held stays meant: or else a set without a number would be scaled in to those that fit.
     kept = sum(not one.leaving for one in present.unfit) if held else 0
-    desired = fitting + kept if wish.replicas is None else wish.replicas
+    desired = fitting + kept if intent.replicas is None else intent.replicas
     present, joins = _to_number(present, candidates, desired)
-    return Roster(present, joins=joins, dropped=dropped, desired=desired, feasible=fitting, held=held)
+    return Membership(present, joins=joins, dropped=dropped, desired=desired, feasible=fitting, held=held)
 
 
-def _is_gone(member: Member, wish: Wish) -> bool:
+def _is_gone(member: Member, intent: Intent) -> bool:
     """Whether a leaving member may be crossed out: its Pod has to be gone first, and Slurm has to have forgotten it."""
-    return member.pod is None and (member.released or wish.forced)
+    return member.pod is None and (member.released or intent.forced)
 
 
-def _left(present: Company, some: Iterable[Member], reason: str = "") -> Company:
+def _left(present: MemberList, some: Iterable[Member], reason: str = "") -> MemberList:
     """Let some leave who do not yet; without a reason, for what makes each of them unfit."""
     return present.changed({one.entry.name: _leave(one, reason or one.unfit) for one in some if not one.leaving})
 
 
-def _dated(member: Member, now: datetime | None) -> Member:
+def _with_absence(member: Member, now: datetime | None) -> Member:
     """Write down since when its Node is missing, or that it is there again."""
     return replace(member, entry=replace(member.entry, absent_since=now if member.absent else None))
 
@@ -99,25 +92,25 @@ def _return(member: Member) -> Member:
     return replace(member, entry=replace(member.entry, state="joined", reason=""))
 
 
-def _held(present: Company, wish: Wish) -> int:
+def _held(present: MemberList, intent: Intent) -> int:
     """Those on their way out count as well: a label that is taken from one Node after the other is the same mistake."""
     lost, news = len(present.unfit), any(not member.leaving for member in present.unfit)
     much = lost > FEW and lost * 2 > len(present)
-    return lost if news and much and not wish.changed and lost > wish.accepted else 0
+    return lost if news and much and not intent.changed and lost > intent.accepted else 0
 
 
 def _to_number(
-    present: Company, candidates: Sequence[Candidate], desired: int
-) -> tuple[Company, tuple[Candidate, ...]]:
+    present: MemberList, candidates: Sequence[Candidate], desired: int
+) -> tuple[MemberList, tuple[Candidate, ...]]:
     """Let some leave, or let some come: first those who were about to leave, then new ones."""
-    lacking = desired - (len(present) - len(present.leaving))
-    if lacking < 0:
+    missing = desired - (len(present) - len(present.leaving))
+    if missing < 0:
         active = [member for member in present if not member.leaving]
-        return _left(present, first_to_go(active)[:-lacking], "scaled in"), ()
+        return _left(present, first_to_go(active)[:-missing], "scaled in"), ()
     able = [member for member in present.leaving if _may_return(member)]
-    back = first_to_go(able)[::-1][:lacking]
+    back = first_to_go(able)[::-1][:missing]
     present = present.changed({one.entry.name: _return(one) for one in back})
-    return present, tuple(candidates[: lacking - len(back)])
+    return present, tuple(candidates[: missing - len(back)])
 
 
 def _may_return(member: Member) -> bool:

@@ -1,4 +1,4 @@
-"""What is to be done about a NodeSet, decided on one survey and nothing else."""
+"""What is to be done about a NodeSet, decided on one snapshot and nothing else."""
 
 from datetime import datetime
 from typing import Final
@@ -6,53 +6,52 @@ from typing import Final
 from msgspec import Struct
 
 from sunk.model import names
-from sunk.objects.members import NodeSet
-from sunk.operator.nodeset.decide.membership import Candidate, Roster, Wish, roster
-from sunk.operator.nodeset.decide.rollout import outdated
-from sunk.operator.nodeset.decide.upkeep import Moment, Rules, Upkeep, upkeep
-from sunk.operator.nodeset.observe.snapshot import Survey
+from sunk.objects.nodesets import NodeSet
+from sunk.operator.nodeset.decide.membership import Intent, Membership, decide_membership
+from sunk.operator.nodeset.decide.podactions import Moment, PodActions, RemovalRules, outdated, pod_actions
+from sunk.operator.nodeset.observe.snapshot import Candidate, Snapshot
 
 _LONGEST_NUMBER: Final = 9
 """Digits of a number of members: Python refuses to read one of thousands."""
 
 
-class Plan(Struct, frozen=True):
-    roster: Roster
-    pods: Upkeep
+class NodeSetPlan(Struct, frozen=True):
+    membership: Membership
+    pods: PodActions
     joins: tuple[Candidate, ...]
-    """Those who join now: some of the roster's, where they are many."""
-    strays: tuple[str, ...]
+    """Those who join now: some of the membership's, where they are many."""
+    stray_nodes: tuple[str, ...]
     """Nodes that carry our claim and are nobody's."""
     finished: bool
     """The set is deleted, and nothing is left of it."""
 
 
 def plan(  # noqa: PLR0913 - one for each thing that a decision depends on
-    owner: NodeSet, survey: Survey, *, revision: str, usable: bool, lot: int, moment: Moment
-) -> Plan:
+    owner: NodeSet, snapshot: Snapshot, *, revision: str, usable: bool, batch: int, moment: Moment
+) -> NodeSetPlan:
     """Decide. While no Pod can be made from the template (not `usable`), none is, and none is given up for another."""
-    wish = wish_of(owner, now=moment.now)
-    found = roster(survey.members, survey.candidates if usable else (), wish)
+    intent = intent_of(owner, now=moment.now)
+    found = decide_membership(snapshot.members, snapshot.candidates if usable else (), intent)
     old = (
         outdated(found.members, wanted=revision, strategy=owner.spec.update_strategy, desired=max(found.desired, 1))
         if usable
         else ()
     )
     # Where no Slurm cluster is named nobody could say that a Pod never ran, and the kubelet's word has to do.
-    rules = Rules(moment, forced=wish.forced, slurm=bool(owner.spec.cluster))
-    pods = upkeep(found.members, outdated={member.entry.name for member in old}, rules=rules)
+    rules = RemovalRules(moment, forced=intent.forced, slurm=bool(owner.spec.cluster))
+    pods = pod_actions(found.members, outdated={member.entry.name for member in old}, rules=rules)
     if not usable:
-        pods = Upkeep(mark=pods.mark, remove=pods.remove, describe=pods.describe, ask=pods.ask)
-    joins = found.joins[:lot]
-    strays = tuple(sorted(found.members.without_place(survey.claimed) - {one.node for one in found.joins}))
-    finished = wish.deleted and not found.members and not strays and not found.dropped
-    return Plan(found, pods=pods, joins=joins, strays=strays, finished=finished)
+        pods = PodActions(mark=pods.mark, remove=pods.remove, update_features=pods.update_features, renew=pods.renew)
+    joins = found.joins[:batch]
+    stray_nodes = tuple(sorted(found.members.without_place(snapshot.claimed) - {one.node for one in found.joins}))
+    finished = intent.deleted and not found.members and not stray_nodes and not found.dropped
+    return NodeSetPlan(found, pods=pods, joins=joins, stray_nodes=stray_nodes, finished=finished)
 
 
-def wish_of(owner: NodeSet, *, now: datetime | None = None) -> Wish:
+def intent_of(owner: NodeSet, *, now: datetime | None = None) -> Intent:
     marks = owner.metadata.annotations
     accepted = marks.get(names.ACCEPT_LOSS, "")
-    return Wish(
+    return Intent(
         replicas=owner.spec.replicas,
         deleted=owner.metadata.deletion_timestamp is not None,
         forced=marks.get(names.FORCE_DELETION) == "true",

@@ -1,12 +1,11 @@
 """The entries of a NodeSet, spread over slices of a bounded size.
 
-Whoever reads slices while they are written must never see a member missing: he might take it for one that has left.
+Whoever reads slices while they are written must never see a member missing: that would look like one that has left.
 So an entry that moves is added to its new slice before it is taken from the old one; a reader may see it twice. Moves
 go to earlier slices only, and writes are made in the order of slices, which is all that takes.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from itertools import chain, count
 from math import ceil
 from typing import Final
@@ -14,7 +13,7 @@ from typing import Final
 from msgspec import Struct
 
 from sunk.model.nodeslice import MOST_ENTRIES, Entry
-from sunk.objects.members import NodeSlice
+from sunk.objects.nodesets import NodeSlice, number_of
 
 SLACK: Final = 0.75
 """The last slice is given up when the others would be no fuller than this: less, and it would come and go."""
@@ -27,27 +26,11 @@ class Shard(Struct, frozen=True):
     entries: tuple[Entry, ...] = ()
 
 
-class Writes(Struct, frozen=True):
+class SliceWrites(Struct, frozen=True):
     """What to write, in this order, and which slices to delete afterwards."""
 
     shards: tuple[Shard, ...] = ()
     empty: tuple[int, ...] = ()
-
-
-def slice_name(node_set: str, number: int) -> str:
-    return f"{node_set}-{number}"
-
-
-def number_of(one: NodeSlice) -> int | None:
-    """The place of a slice in the order, by its name; none if it is called otherwise, so somebody else made it."""
-    return _number(one.metadata.name, one.spec.node_set)
-
-
-@lru_cache(maxsize=1 << 14)  # asked of every slice at every look
-def _number(name: str, node_set: str) -> int | None:
-    digits = name.rpartition("-")[2]
-    found = digits.isdecimal() and name == slice_name(node_set, int(digits))
-    return int(digits) if found else None
 
 
 def shards(slices: Iterable[NodeSlice]) -> list[Shard]:
@@ -56,7 +39,7 @@ def shards(slices: Iterable[NodeSlice]) -> list[Shard]:
     return sorted(found, key=lambda shard: shard.number)
 
 
-def spread(shards: Sequence[Shard], entries: Iterable[Entry], *, size: int = MOST_ENTRIES) -> Writes:
+def spread(shards: Sequence[Shard], entries: Iterable[Entry], *, size: int = MOST_ENTRIES) -> SliceWrites:
     """Say how to get from these slices to these entries."""
     wanted = {entry.name: entry for entry in entries}
     present = sorted(shards, key=lambda shard: shard.number)
@@ -65,7 +48,7 @@ def spread(shards: Sequence[Shard], entries: Iterable[Entry], *, size: int = MOS
     return _written(present, placed, [entry for name, entry in wanted.items() if name not in settled], size=size)
 
 
-def added(shards: Sequence[Shard], entries: Iterable[Entry], *, size: int = MOST_ENTRIES) -> Writes:
+def added(shards: Sequence[Shard], entries: Iterable[Entry], *, size: int = MOST_ENTRIES) -> SliceWrites:
     """The same where all stay and these come in addition, without a look at those that stay."""
     placed: dict[int, list[Entry]] = {0: []} | {shard.number: list(shard.entries) for shard in shards}
     return _written(shards, placed, entries, size=size)
@@ -73,13 +56,13 @@ def added(shards: Sequence[Shard], entries: Iterable[Entry], *, size: int = MOST
 
 def _written(
     shards: Sequence[Shard], placed: dict[int, list[Entry]], homeless: Iterable[Entry], *, size: int
-) -> Writes:
+) -> SliceWrites:
     _place(homeless, placed, size=size)
     _give_up_last(placed, size=size)
     before = {shard.number: shard.entries for shard in shards}
     changed = (Shard(number, tuple(new)) for number, new in sorted(placed.items()) if before.get(number) != tuple(new))
     empty = tuple(number for number, new in sorted(placed.items()) if not new and number)
-    return Writes(tuple(one for one in changed if one.number not in empty), empty)
+    return SliceWrites(tuple(one for one in changed if one.number not in empty), empty)
 
 
 def _kept(shards: Iterable[Shard], wanted: Mapping[str, Entry]) -> dict[int, list[Entry]]:

@@ -8,10 +8,14 @@ from msgspec import Struct
 
 from sunk.kube.resource import Metadata
 from sunk.model import names
-from sunk.model.contract.conditions import HELD, NAMES_UNIQUE, NODES_MISSING, PROGRESSING, READY, TEMPLATE_VALID
 from sunk.model.nodeset import Condition, NodeSetStatus
-from sunk.operator.nodeset.decide.membership import Roster
+from sunk.operator.nodeset.decide.membership import Membership
 
+READY: Final = "Ready"
+PROGRESSING: Final = "Progressing"
+TEMPLATE_VALID: Final = "TemplateValid"
+NAMES_UNIQUE: Final = "NamesUnique"
+HELD: Final = "Held"
 _LONGEST: Final = 1000
 _SHOWN: Final = 5
 
@@ -37,50 +41,52 @@ class Findings(Struct, frozen=True):
     """What the API server refused, where only a person can do something about it."""
 
 
-def status(meta: Metadata, *, before: NodeSetStatus, roster: Roster, findings: Findings) -> NodeSetStatus:
-    tally = roster.members.tally
-    updated = tally.of.get(findings.revision, 0)
-    settled = 0 < tally.there == updated or not before.current_revision
+def status(meta: Metadata, *, before: NodeSetStatus, membership: Membership, findings: Findings) -> NodeSetStatus:
+    counts = membership.members.counts
+    updated = counts.by_revision.get(findings.revision, 0)
+    settled = 0 < counts.with_pod == updated or not before.current_revision
     return NodeSetStatus(
         observed_generation=meta.generation if findings.done else before.observed_generation,
-        replicas=tally.there,
+        replicas=counts.with_pod,
         selector=f"{names.COMPONENT}={names.COMPUTE},{names.NODESET}={meta.name}",
-        desired_number_scheduled=roster.desired,
-        number_feasible=roster.feasible,
-        current_number_scheduled=tally.there,
-        number_ready=tally.ready,
-        number_drain=tally.drained,
-        number_misscheduled=tally.unfit,
-        number_unavailable=max(0, roster.desired - tally.available),
+        desired_number_scheduled=membership.desired,
+        number_feasible=membership.feasible,
+        current_number_scheduled=counts.with_pod,
+        number_ready=counts.ready,
+        number_drain=counts.drained,
+        number_misscheduled=counts.unfit,
+        number_unavailable=max(0, membership.desired - counts.available),
         updated_number_scheduled=updated,
-        members=len(roster.members),
+        members=len(membership.members),
         slices=findings.slices,
         nodes_claimed_by=tuple(findings.claimed_by[:_SHOWN]),
         current_revision=findings.revision if settled else before.current_revision,
         update_revision=findings.revision,
-        conditions=tuple(_conditions(meta, before=before, roster=roster, findings=findings, available=tally.available)),
+        conditions=tuple(
+            _conditions(meta, before=before, membership=membership, findings=findings, available=counts.available)
+        ),
     )
 
 
 def _conditions(
-    meta: Metadata, *, before: NodeSetStatus, roster: Roster, findings: Findings, available: int
+    meta: Metadata, *, before: NodeSetStatus, membership: Membership, findings: Findings, available: int
 ) -> Iterable[Condition]:
     now = datetime.now(UTC).replace(microsecond=0)
-    for kind, holds, reason, message in _said(roster, findings, available=available):
+    for kind, holds, reason, message in _said(membership, findings, available=available):
         told: Literal["True", "False"] = "True" if holds else "False"
         old = next((one for one in before.conditions if one.type == kind), None)
         since = old.last_transition_time if old is not None and old.status == told else now
         yield Condition(kind, told, since, reason, message[:_LONGEST], meta.generation)
 
 
-def _said(roster: Roster, findings: Findings, *, available: int) -> Iterable[tuple[str, bool, str, str]]:
-    lacking = roster.desired - available
+def _said(membership: Membership, findings: Findings, *, available: int) -> Iterable[tuple[str, bool, str, str]]:
+    missing = membership.desired - available
     yield (
-        (READY, True, "AllReady", f"{available} of {roster.desired} nodes are ready")
-        if lacking <= 0
-        else (READY, False, NODES_MISSING, _lacking(roster, findings, available=available))
+        (READY, True, "AllReady", f"{available} of {membership.desired} nodes are ready")
+        if missing <= 0
+        else (READY, False, "NodesMissing", _missing(membership, findings, available=available))
     )
-    yield _progress(roster, findings)
+    yield _progress(membership, findings)
     yield (
         (TEMPLATE_VALID, False, "Refused", findings.problem)
         if findings.problem
@@ -92,35 +98,35 @@ def _said(roster: Roster, findings: Findings, *, available: int) -> Iterable[tup
         else (NAMES_UNIQUE, True, "Unique", "every Node that fits has a name of its own")
     )
     yield (
-        (HELD, True, "TooManyLost", _held(roster))
-        if roster.held
+        (HELD, True, "TooManyLost", _held(membership))
+        if membership.held
         else (HELD, False, "Few", "no more members were lost at once than may be")
     )
 
 
-def _lacking(roster: Roster, findings: Findings, *, available: int) -> str:
-    told = f"{available} of {roster.desired} nodes are ready"
-    if roster.feasible < roster.desired:
-        told += f"; only {roster.feasible} Nodes fit: look at required node affinity, taints and requests"
+def _missing(membership: Membership, findings: Findings, *, available: int) -> str:
+    told = f"{available} of {membership.desired} nodes are ready"
+    if membership.feasible < membership.desired:
+        told += f"; only {membership.feasible} Nodes fit: look at required node affinity, taints and requests"
     return f"{told}; {listed(findings.unreadable)}" if findings.unreadable else told
 
 
-def _progress(roster: Roster, findings: Findings) -> tuple[str, bool, str, str]:
-    tally = roster.members.tally
-    old = tally.old(findings.revision)
-    told = f"{len(roster.joins)} joining, {tally.leaving} leaving, {old} with an older template"
+def _progress(membership: Membership, findings: Findings) -> tuple[str, bool, str, str]:
+    counts = membership.members.counts
+    old = counts.outdated(findings.revision)
+    told = f"{len(membership.joins)} joining, {counts.leaving} leaving, {old} with an older template"
     if findings.trouble:
         return PROGRESSING, True, "Troubled", f"{told}; {findings.trouble}"
     if findings.blocked:
         return PROGRESSING, True, "Blocked", f"{told}; Slurm does not let go: {listed(findings.blocked)}"
-    moving = bool(roster.joins or tally.leaving or old or tally.ending)
+    moving = bool(membership.joins or counts.leaving or old or counts.terminating)
     return PROGRESSING, moving, "Changing" if moving else "Settled", told if moving else "nothing is under way"
 
 
-def _held(roster: Roster) -> str:
+def _held(membership: Membership) -> str:
     return (
-        f"{roster.held} of {len(roster.members)} members no longer fit, and the spec was not changed: nobody leaves. If "
-        f"it is meant, annotate the NodeSet with {names.ACCEPT_LOSS}={roster.held}"
+        f"{membership.held} of {len(membership.members)} members no longer fit, and the spec was not changed: nobody leaves. If "
+        f"it is meant, annotate the NodeSet with {names.ACCEPT_LOSS}={membership.held}"
     )
 
 

@@ -1,8 +1,8 @@
-"""Nodes by whose they are and Pods by whose they are, kept by what the stores tell.
+"""Names of Nodes and Pods by owner, kept by what the stores tell.
 
-A survey wants to know which of thousands are there, whose, and who of them is new. An index of a store would give it
-all their records to walk through. Names by owner can be compared as sets; and since a set is the same object as long as
-nobody has come or gone, what was found by comparing it holds as long.
+A snapshot wants to know which of thousands are there, whose they are, and which of them are new. An index of a store
+would give it all their records to walk through. Names by owner can be compared as sets; and since a set is the same
+object as long as nothing has come or gone, what was found by comparing it holds as long.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,8 +12,7 @@ from typing import Final, TypeVar
 from sunk.kube.cache.store import Store, Subscriber
 from sunk.kube.core import Node, Pod
 from sunk.kube.resource import Key, R
-from sunk.objects.members import NodeSet, NodeSlice, owner_uid
-from sunk.operator.nodeset.act.claims import marked_by
+from sunk.objects.nodesets import NodeSet, NodeSlice, marked_by, owner_uid
 
 _NO_PODS: Final[Mapping[str, Pod]] = MappingProxyType({})
 _Owner = tuple[str, str]
@@ -22,7 +21,7 @@ an owner is always in the namespace of what it owns."""
 OwnerT = TypeVar("OwnerT", str, _Owner)
 
 
-class Names:
+class NameSet:
     """A set of names that is given out as the same object until it changes."""
 
     def __init__(self) -> None:
@@ -43,12 +42,12 @@ class Names:
         return bool(self._names)
 
 
-class Register:
+class OwnerIndex:
     def __init__(self, *, nodes: Store[Node], pods: Store[Pod], slices: Iterable[Store[NodeSlice]]) -> None:
-        self._nodes = Names()
-        self._marked: dict[str, Names] = {}
+        self._nodes = NameSet()
+        self._marked: dict[str, NameSet] = {}
         self._pods: dict[_Owner, dict[str, Pod]] = {}
-        self._pod_names: dict[_Owner, Names] = {}
+        self._pod_names: dict[_Owner, NameSet] = {}
         self._entries: dict[Key, frozenset[str]] = {}
         _follow(nodes, self._node)
         _follow(pods, self._pod)
@@ -108,15 +107,15 @@ def _owner(pod: Pod | None) -> _Owner | None:
     return (pod.metadata.namespace, owner_uid(pod)) if pod is not None and owner_uid(pod) else None
 
 
-def _move(names: dict[OwnerT, Names], name: str, old: OwnerT | None, new: OwnerT | None) -> None:
+def _move(names: dict[OwnerT, NameSet], name: str, old: OwnerT | None, new: OwnerT | None) -> None:
     if old and old != new and (held := names.get(old)) is not None:
         held.put(name, there=False)
         if not held:
             del names[old]
     if new:
-        names.setdefault(new, Names()).put(name, there=True)
+        names.setdefault(new, NameSet()).put(name, there=True)
 
 
-def _given(names: Mapping[OwnerT, Names], owner: OwnerT) -> frozenset[str]:
+def _given(names: Mapping[OwnerT, NameSet], owner: OwnerT) -> frozenset[str]:
     found = names.get(owner)
     return frozenset() if found is None else found.given()

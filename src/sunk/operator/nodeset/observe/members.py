@@ -1,8 +1,9 @@
 """The members of a NodeSet in their order, and those of them that stand out.
 
-Of thousands of members a handful at most is of interest at any look: who leaves, who does not fit, whose Pod has to be
-seen to. They are sought group by group, and a group in which nothing has changed is the same object as at the last look
-and knows its answers. So a decision takes as long as what it is about, and not as long as the list of members.
+A member is an entry in a slice, and what is there of it. Of thousands of members a handful at most matters at any
+reconcile: who leaves, who does not fit, whose Pod needs something. They are sought group by group, and a group in which
+nothing has changed is the same object as in the last snapshot and knows its answers. So a decision takes as long as what
+it is about, and not as long as the list of members.
 """
 
 from collections import Counter
@@ -14,114 +15,207 @@ from typing import Final
 
 from msgspec import Struct
 
-from sunk.operator.nodeset.observe.difference import Difference
-from sunk.operator.nodeset.observe.member import Member
+from sunk.kube.core import Pod
+from sunk.model.names import FEATURES, RESTART
+from sunk.model.nodeslice import Entry
+from sunk.objects.computepods import drained, finished, pending_deletion, ready, revision, terminating
 
 
-class Tally(Struct, frozen=True):
-    """How many members are what. `of` and `old` count those that have a Pod, by the template it was made from."""
+class Member(Struct, frozen=True, dict=True):
+    """An entry, what is there, and why its Node does not fit: empty if it does, or if nobody knows.
 
-    there: int = 0
-    """Have a Pod."""
+    The same object is given out as long as nothing about it changes, so what it says is worked out once.
+    """
+
+    entry: Entry
+    pod: Pod | None = None
+    unfit: str = ""
+    released: bool = False
+    claimed: bool = True
+    """Its Node carries the claim of the set, as far as that can be."""
+    features: str | None = None
+    """The Slurm features that its Pod shall carry; none if nobody knows, since its Node is not there."""
+    absent: bool = False
+    """Its Node is missing."""
+
+    @cached_property
+    def leaving(self) -> bool:
+        return self.entry.state == "leaving"
+
+    @cached_property
+    def staying(self) -> bool:
+        return self.entry.state == "joined"
+
+    @cached_property
+    def absence_recorded(self) -> bool:
+        """Its entry says since when its Node is missing, if and only if it is."""
+        return self.absent is (self.entry.absent_since is not None)
+
+    @cached_property
+    def alive(self) -> bool:
+        return self.pod is not None and not terminating(self.pod)
+
+    @cached_property
+    def ready(self) -> bool:
+        return self.pod is not None and ready(self.pod)
+
+    @cached_property
+    def drained(self) -> bool:
+        return self.pod is not None and drained(self.pod)
+
+    @cached_property
+    def available(self) -> bool:
+        """Jobs can be run there, now and later."""
+        return self.ready and not self.pending_deletion
+
+    @cached_property
+    def pending_deletion(self) -> bool:
+        """Its Pod carries the mark that it has to go."""
+        return self.pod is not None and pending_deletion(self.pod) is not None
+
+    @cached_property
+    def revision(self) -> str:
+        """The template that its Pod was made from; empty if there is none."""
+        return "" if self.pod is None else revision(self.pod)
+
+    @cached_property
+    def features_current(self) -> bool:
+        """Its Pod carries the features that it shall."""
+        return self.pod is None or self.features in {None, self.pod.metadata.annotations.get(FEATURES, "")}
+
+    @cached_property
+    def ended(self) -> bool:
+        return self.pod is not None and finished(self.pod)
+
+    @cached_property
+    def restart_requested(self) -> bool:
+        """The syncer has asked for a new Pod in its place, be it lately or long ago."""
+        return self.pod is not None and RESTART in self.pod.metadata.annotations
+
+    @cached_property
+    def settled(self) -> bool:
+        """It is to stay and has a Pod that runs: unless the template is another by now, nothing has to be done."""
+        return (
+            self.staying and self.alive and not self.pending_deletion and not self.ended and not self.restart_requested
+        )
+
+
+class SetDifference:
+    """What is in one set and not in another, sought again only when one of them is another object."""
+
+    def __init__(self) -> None:
+        self._sides: tuple[frozenset[str], frozenset[str]] | None = None
+        self._found: frozenset[str] = frozenset()
+
+    def between(self, one: frozenset[str], other: frozenset[str]) -> frozenset[str]:
+        if self._sides is None or self._sides[0] is not one or self._sides[1] is not other:
+            self._sides, self._found = (one, other), one - other
+        return self._found
+
+
+class MemberCounts(Struct, frozen=True):
+    """How many members are what. The mappings count those that have a Pod, by the revision it was made from."""
+
+    with_pod: int = 0
     available: int = 0
     """Jobs can be run there, and they are not about to leave."""
     ready: int = 0
     drained: int = 0
     unfit: int = 0
     leaving: int = 0
-    ending: int = 0
+    terminating: int = 0
     """Have a Pod that is being deleted."""
-    of: Mapping[str, int] = {}
-    staying_of: Mapping[str, int] = {}
+    by_revision: Mapping[str, int] = {}
+    staying_by_revision: Mapping[str, int] = {}
     """The same, without those that leave."""
 
-    def old(self, revision: str) -> int:
-        """Those that stay with a Pod of another template."""
-        return sum(count for found, count in self.staying_of.items() if found != revision)
+    def outdated(self, revision: str) -> int:
+        """Those that stay with a Pod of another revision."""
+        return sum(count for other, count in self.staying_by_revision.items() if other != revision)
 
 
-_NUMBERS: Final = ("there", "available", "ready", "drained", "unfit", "leaving", "ending")
+_NUMBERS: Final = ("with_pod", "available", "ready", "drained", "unfit", "leaving", "terminating")
 
 
-def _tally(members: Iterable[Member]) -> Tally:
+def _counted(members: Iterable[Member]) -> MemberCounts:
     everyone = list(members)
-    there = [one for one in everyone if one.pod is not None]
-    return Tally(
-        there=len(there),
-        available=sum(one.available and not one.leaving for one in there),
-        ready=sum(one.ready for one in there),
-        drained=sum(one.drained for one in there),
-        unfit=sum(bool(one.unfit) for one in everyone),
-        leaving=sum(one.leaving for one in everyone),
-        ending=sum(not one.alive for one in there),
-        of=Counter(one.revision for one in there),
-        staying_of=Counter(one.revision for one in there if not one.leaving),
+    with_pod = [member for member in everyone if member.pod is not None]
+    return MemberCounts(
+        with_pod=len(with_pod),
+        available=sum(member.available and not member.leaving for member in with_pod),
+        ready=sum(member.ready for member in with_pod),
+        drained=sum(member.drained for member in with_pod),
+        unfit=sum(bool(member.unfit) for member in everyone),
+        leaving=sum(member.leaving for member in everyone),
+        terminating=sum(not member.alive for member in with_pod),
+        by_revision=Counter(member.revision for member in with_pod),
+        staying_by_revision=Counter(member.revision for member in with_pod if not member.leaving),
     )
 
 
-def _summed(tallies: list[Tally]) -> Tally:
-    of, staying = Counter[str](), Counter[str]()
-    for one in tallies:
-        of.update(one.of)
-        staying.update(one.staying_of)
-    numbers = {name: sum(getattr(one, name) for one in tallies) for name in _NUMBERS}
-    return Tally(**numbers, of=of, staying_of=staying)
+def _summed(counts: list[MemberCounts]) -> MemberCounts:
+    all_of, staying = Counter[str](), Counter[str]()
+    for part in counts:
+        all_of.update(part.by_revision)
+        staying.update(part.staying_by_revision)
+    numbers = {name: sum(getattr(part, name) for part in counts) for name in _NUMBERS}
+    return MemberCounts(**numbers, by_revision=all_of, staying_by_revision=staying)
 
 
-class Group(tuple[Member, ...]):  # noqa: SLOT001 - what it knows has to stand somewhere
-    """Some members, mostly those of one slice. What is said of them is worked out once."""
+class MemberGroup(tuple[Member, ...]):  # noqa: SLOT001 - what it knows has to stand somewhere
+    """Some members, mostly those of member slice. What is said of them is worked out once."""
 
     @cached_property
     def names(self) -> frozenset[str]:
-        return frozenset(one.entry.name for one in self)
+        return frozenset(member.entry.name for member in self)
 
     @cached_property
     def nodes(self) -> frozenset[str]:
-        return frozenset(one.entry.node for one in self)
+        return frozenset(member.entry.node for member in self)
 
     @cached_property
     def leaving(self) -> tuple[Member, ...]:
-        return tuple(one for one in self if one.leaving)
+        return tuple(member for member in self if member.leaving)
 
     @cached_property
     def unfit(self) -> tuple[Member, ...]:
-        return tuple(one for one in self if one.unfit)
+        return tuple(member for member in self if member.unfit)
 
     @cached_property
     def unclaimed(self) -> tuple[Member, ...]:
-        return tuple(one for one in self if not one.claimed)
+        return tuple(member for member in self if not member.claimed)
 
     @cached_property
-    def undated(self) -> tuple[Member, ...]:
-        return tuple(one for one in self if not one.dated)
+    def absence_unrecorded(self) -> tuple[Member, ...]:
+        return tuple(member for member in self if not member.absence_recorded)
 
     @cached_property
-    def restless(self) -> tuple[Member, ...]:
+    def unsettled(self) -> tuple[Member, ...]:
         """Those whose Pods have to be seen to, whatever the template is."""
-        return tuple(one for one in self if not (one.calm and one.described))
+        return tuple(member for member in self if not (member.settled and member.features_current))
 
     @cached_property
-    def lacking(self) -> int:
+    def unavailable(self) -> int:
         """How many of those that stay cannot run jobs."""
-        return sum(not one.available for one in self if one.staying)
+        return sum(not member.available for member in self if member.staying)
 
     @cached_property
-    def tally(self) -> Tally:
-        return _tally(self)
+    def counts(self) -> MemberCounts:
+        return _counted(self)
 
     @cached_property
     def revisions(self) -> frozenset[str]:
         """The templates that the Pods were made from."""
-        return frozenset(one.revision for one in self if one.pod is not None)
+        return frozenset(member.revision for member in self if member.pod is not None)
 
 
-class Company(tuple[Member, ...]):  # noqa: SLOT001 - as above
+class MemberList(tuple[Member, ...]):  # noqa: SLOT001 - as above
     """All members, as one sequence."""
 
-    groups: tuple[Group, ...]
+    groups: tuple[MemberGroup, ...]
 
     @classmethod
-    def of(cls, groups: Iterable[Group], *, before: "Company | None" = None) -> "Company":
+    def of(cls, groups: Iterable[MemberGroup], *, before: "MemberList | None" = None) -> "MemberList":
         """Put groups together; where they are the same as `before`, that is given out again, and all it knows."""
         parts = tuple(group for group in groups if group)
         if before is not None and len(parts) == len(before.groups) and all(map(is_, parts, before.groups)):
@@ -150,25 +244,25 @@ class Company(tuple[Member, ...]):  # noqa: SLOT001 - as above
         return self._all(lambda group: group.unclaimed)
 
     @cached_property
-    def undated(self) -> tuple[Member, ...]:
+    def absence_unrecorded(self) -> tuple[Member, ...]:
         """Those whose entries say otherwise than is so about whether their Nodes are missing."""
-        return self._all(lambda group: group.undated)
+        return self._all(lambda group: group.absence_unrecorded)
 
     @cached_property
-    def restless(self) -> tuple[Member, ...]:
-        return self._all(lambda group: group.restless)
+    def unsettled(self) -> tuple[Member, ...]:
+        return self._all(lambda group: group.unsettled)
 
     @cached_property
-    def lacking(self) -> int:
-        return sum(group.lacking for group in self.groups)
+    def unavailable(self) -> int:
+        return sum(group.unavailable for group in self.groups)
 
     @cached_property
-    def tally(self) -> Tally:
-        return _summed([group.tally for group in self.groups])
+    def counts(self) -> MemberCounts:
+        return _summed([group.counts for group in self.groups])
 
     @cached_property
-    def _without_place(self) -> Difference:
-        return Difference()
+    def _without_place(self) -> SetDifference:
+        return SetDifference()
 
     def without_place(self, nodes: frozenset[str]) -> frozenset[str]:
         """Those of the Nodes that are no member's."""
@@ -179,33 +273,33 @@ class Company(tuple[Member, ...]):  # noqa: SLOT001 - as above
         others = (group for group in self.groups if group.revisions - {revision})
         return tuple(one for group in others for one in group if one.pod is not None and one.revision != revision)
 
-    def changed(self, changes: Mapping[str, Member | None]) -> "Company":
+    def changed(self, changes: Mapping[str, Member | None]) -> "MemberList":
         """The same with some of them, by name, otherwise; or left out, where there is none instead."""
         if not changes:
             return self
-        return Company.of(_changed(group, changes) for group in self.groups)
+        return MemberList.of(_changed(group, changes) for group in self.groups)
 
-    def _all(self, which: Callable[[Group], tuple[Member, ...]]) -> tuple[Member, ...]:
+    def _all(self, which: Callable[[MemberGroup], tuple[Member, ...]]) -> tuple[Member, ...]:
         return tuple(chain.from_iterable(which(group) for group in self.groups))
 
 
 _OF_NODES: Final = ("nodes", "_without_place")
-"""What is known of a company and follows from the Nodes of its members alone."""
+"""What is known of a list and follows from the Nodes of its members alone."""
 
 
-def _same_nodes(some: tuple[Group, ...], others: tuple[Group, ...]) -> bool:
+def _same_nodes(some: tuple[MemberGroup, ...], others: tuple[MemberGroup, ...]) -> bool:
     if len(some) != len(others):
         return False
     return all(one is other or one.nodes == other.nodes for one, other in zip(some, others, strict=True))
 
 
-def company(members: Iterable[Member]) -> Company:
+def member_list(members: Iterable[Member]) -> MemberList:
     """Members that were not sought out by anybody yet."""
-    return members if isinstance(members, Company) else Company.of((Group(members),))
+    return members if isinstance(members, MemberList) else MemberList.of((MemberGroup(members),))
 
 
-def _changed(group: Group, changes: Mapping[str, Member | None]) -> Group:
+def _changed(group: MemberGroup, changes: Mapping[str, Member | None]) -> MemberGroup:
     if group.names.isdisjoint(changes):
         return group
     meant = (changes.get(one.entry.name, one) for one in group)
-    return Group(one for one in meant if one is not None)
+    return MemberGroup(one for one in meant if one is not None)

@@ -1,8 +1,8 @@
-"""Which NodeSets want a look when a Node or a foreign Pod changes.
+"""Which NodeSets to enqueue when a Node or a foreign Pod changes.
 
 A kubelet writes to its Node every few minutes, and Pods come and go all the time. Hardly any of it concerns a NodeSet,
-and each look costs something; so only what a decision depends on counts as a change. A Node that has an owner concerns
-that one alone, since nobody else could take it.
+and each reconcile costs something; so only what a decision depends on counts as a change. A Node that has an owner
+concerns that NodeSet alone, since no other could take it.
 """
 
 from collections.abc import Callable
@@ -10,17 +10,16 @@ from collections.abc import Callable
 from sunk.kube.cache.store import Store
 from sunk.kube.core import Node, Pod
 from sunk.kube.resource import Key
-from sunk.objects.members import NodeSet, owner_uid
-from sunk.objects.standing import finished
-from sunk.operator.nodeset.act.claims import claim_of
-from sunk.operator.nodeset.decide.feasible import ready, stays
+from sunk.objects.computepods import finished
+from sunk.objects.nodesets import NodeSet, claim_of, owner_uid
+from sunk.operator.nodeset.observe.fit import ready, stays
 from sunk.service.scoped import Scoped
 
 
-class Attention:
-    def __init__(self, sets: Scoped[NodeSet], *, look: Callable[[Key], None]) -> None:
+class Triggers:
+    def __init__(self, sets: Scoped[NodeSet], *, enqueue: Callable[[Key], None]) -> None:
         self._sets = sets
-        self._look = look
+        self._enqueue = enqueue
 
     def listen(self, *, nodes: Store[Node], pods: Store[Pod]) -> None:
         nodes.subscribe(self._node)
@@ -30,11 +29,11 @@ class Attention:
         if before is not None and after is not None and not _concerns(before, after):
             return
         for node in filter(None, (before, after)):
-            self._about(node)
+            self._enqueue_sets(node)
 
-    def _about(self, node: Node) -> None:
-        for one in self._owners(node) or self._sets.all():
-            self._look(one.key)
+    def _enqueue_sets(self, node: Node) -> None:
+        for node_set in self._owners(node) or self._sets.all():
+            self._enqueue(node_set.key)
 
     def _owners(self, node: Node) -> tuple[NodeSet, ...]:
         claim = claim_of(node)
@@ -47,7 +46,7 @@ class Attention:
         for pod in filter(None, (before, after)):
             node = nodes.get(Key("", pod.spec.node_name))
             if node is not None and not self._owners(node):
-                self._about(node)
+                self._enqueue_sets(node)
 
 
 def _concerns(before: Node, after: Node) -> bool:

@@ -22,7 +22,7 @@ from sunk.kube.errors import Conflict, Invalid, NotFound
 from sunk.kube.resource import Record, Resource
 from sunk.model import names
 from sunk.model.refusal import Refusal
-from sunk.objects.members import NODESETS
+from sunk.objects.nodesets import NODESETS
 from sunk.operator.slurmcluster.rollout.status import Workload
 
 MANAGER: Final = "sunk-slurmcluster"

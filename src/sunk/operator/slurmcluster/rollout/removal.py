@@ -8,8 +8,8 @@ from sunk.kube.control.controller import Requeue
 from sunk.kube.control.events import about
 from sunk.model import names
 from sunk.model.cluster.kind import SLURMCLUSTER
-from sunk.objects.clusters import SlurmCluster
-from sunk.objects.members import NodeSet
+from sunk.objects.nodesets import NodeSet
+from sunk.objects.slurmclusters import SlurmCluster
 from sunk.service.part import Setting
 from sunk.service.scoped import Scoped
 

@@ -13,7 +13,7 @@ from sunk.model.contract import conditions
 from sunk.model.contract.conditions import CONFIG_APPLIED, HELD, IN_STEP, READY
 from sunk.model.contract.report import Report
 from sunk.model.nodeset import Condition
-from sunk.objects.members import NodeSet
+from sunk.objects.nodesets import NodeSet
 
 NO_NODE_FITS: Final = "NoNodeFits"
 UNREACHABLE: Final = "SlurmUnreachable"
