@@ -20,8 +20,8 @@ from sunk.local.kubernetes.cluster import LocalCluster
 from sunk.model.cluster.kind import SlurmClusterSpec
 from sunk.model.contract.syncerwrites import ACCOUNT_SUFFIX
 from sunk.operator.slurmcluster.daemons.syncer import objects
+from sunk.operator.slurmcluster.resolve import resolve
 from sunk.operator.slurmcluster.rollout.apply import KINDS
-from sunk.operator.slurmcluster.view import view
 
 TEMPLATE = "templates/syncerpolicy.yaml"
 
@@ -50,7 +50,7 @@ async def _in_force(syncer: Client, namespace: str) -> None:
 
 async def account(client: Client, namespace: str, *, cluster: str) -> str:
     """Make the account of a cluster's syncer with its rights, and give a token of it."""
-    for one in objects(view(SlurmClusterSpec(), name=cluster, namespace=namespace)):
+    for one in objects(resolve(SlurmClusterSpec(), name=cluster, namespace=namespace)):
         if one["kind"] in {"ServiceAccount", "Role", "RoleBinding"}:
             await client.create(KINDS[one["kind"]], one, namespace=namespace)
     return await token_of(client, namespace, account=f"{cluster}{ACCOUNT_SUFFIX}")

@@ -26,7 +26,7 @@ from sunk.model.cluster.kind import SlurmClusterSpec
 from sunk.model.names import GROUP
 from sunk.model.refusal import Refusal
 from sunk.operator.slurmcluster.daemons import syncer
-from sunk.operator.slurmcluster.view import view
+from sunk.operator.slurmcluster.resolve import resolve
 
 ACCOUNT = "sunk-controller-manager"
 LEASES = "leases.coordination.k8s.io"
@@ -214,7 +214,7 @@ def test_the_operator_may_grant_a_syncer_what_it_needs(helm: Helm, release: str)
     """Kubernetes lets nobody grant more than he holds."""
     kubectl, own = helm.kubectl, helm.kubectl.namespace
     helm.install(release, "--set", f"namespaces={{{own}}}", "--set", "priorityClass.create=false")
-    made = [*syncer.objects(view(SlurmClusterSpec(), name="slurm", namespace=own))]
+    made = [*syncer.objects(resolve(SlurmClusterSpec(), name="slurm", namespace=own))]
     granting = [one for one in made if one["kind"] in {"ServiceAccount", "Role", "RoleBinding"}]
     text = json.dumps({"apiVersion": "v1", "kind": "List", "items": granting})
     operator = f"system:serviceaccount:{own}:{ACCOUNT}"

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from sunk.operator.slurmcluster.builders.objects import objects
+from sunk.operator.slurmcluster.objects import objects
 from sunk.operator.slurmcluster.render.layers import definitions
 from sunk.operator.slurmcluster.render.values import spec
-from sunk.operator.slurmcluster.view import view
+from sunk.operator.slurmcluster.resolve import resolve
 
 PROJECT = Path(__file__).parents[2]
 PAGES = sorted([*PROJECT.glob("*.md"), *PROJECT.glob("docs/**/*.md"), *PROJECT.glob("charts/**/*.md")])
@@ -52,7 +52,7 @@ def test_the_guide_to_clusters_shows_values_that_make_one(tmp_path: Path) -> Non
         file = tmp_path / f"{number}.yaml"
         file.write_text(block)
         found = spec(PROJECT / "charts" / "slurm", [file])
-        assert objects(view(found, name="slurm", namespace="default"))
+        assert objects(resolve(found, name="slurm", namespace="default"))
 
 
 def test_what_the_guide_shows_of_render_is_what_it_prints(tmp_path: Path) -> None:

@@ -15,9 +15,10 @@ from typing import Any
 import msgspec
 from tests.box import ADDRESS, Box, File, Plan, box
 
-from sunk.operator.slurmcluster.builders import keyfiles, keys
-from sunk.operator.slurmcluster.builders.objects import objects
-from sunk.operator.slurmcluster.view import Cluster
+from sunk.operator.slurmcluster.builders import keyfiles
+from sunk.operator.slurmcluster.builders.secrets import needed
+from sunk.operator.slurmcluster.objects import objects
+from sunk.operator.slurmcluster.resolve import ResolvedCluster
 
 ENTRYPOINTS = {"mysql": "/serve"}
 NOTHING: Mapping[str, Path] = {}
@@ -62,7 +63,7 @@ class Left(File, frozen=True):
 class World(msgspec.Struct, frozen=True):
     """A cluster, and where its Pods run: images by the name of the container, a network, a folder."""
 
-    cluster: Cluster
+    cluster: ResolvedCluster
     images: Mapping[str, Path]
     network: int
     folder: Path
@@ -99,7 +100,7 @@ class World(msgspec.Struct, frozen=True):
             yield it
 
     @contextmanager
-    def errand(self, body: dict[str, Any]) -> Iterator[Box]:
+    def probe_pod(self, body: dict[str, Any]) -> Iterator[Box]:
         """Run a Pod that runs one command and ends."""
         spec = body["spec"]
         container = spec["containers"][0]
@@ -175,10 +176,10 @@ class World(msgspec.Struct, frozen=True):
                         yield item["path"], data[item["key"]], mode
 
 
-def contents(cluster: Cluster) -> dict[str, dict[str, str]]:
+def contents(cluster: ResolvedCluster) -> dict[str, dict[str, str]]:
     """What is in the ConfigMaps and Secrets of a cluster."""
     maps = {one["metadata"]["name"]: one["data"] for one in objects(cluster) if one["kind"] == "ConfigMap"}
-    made = {one.name: {key: secrets.token_urlsafe(32) for key in one.keys} for one in keys.needed(cluster)}
+    made = {one.name: {key: secrets.token_urlsafe(32) for key in one.keys} for one in needed(cluster)}
     return maps | made
 
 

@@ -15,7 +15,7 @@ from tests.integration.slurmcluster.pods import World, contents
 from sunk.local.build import images
 from sunk.model.cluster.kind import SlurmClusterSpec
 from sunk.model.layers.catalog import gather
-from sunk.operator.slurmcluster.view import Cluster, view
+from sunk.operator.slurmcluster.resolve import ResolvedCluster, resolve
 
 SLURM_USER = 64030
 DATABASE_USER = 64032
@@ -73,8 +73,8 @@ def local() -> dict[str, Any]:
 CASES["values for small machines"] = local()
 
 
-def cluster(values: dict[str, Any]) -> Cluster:
-    return view(
+def cluster(values: dict[str, Any]) -> ResolvedCluster:
+    return resolve(
         msgspec.json.decode(msgspec.json.encode(values), type=SlurmClusterSpec), name="slurm", namespace="default"
     )
 

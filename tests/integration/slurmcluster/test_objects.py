@@ -12,9 +12,9 @@ from tests.integration.slurmcluster.conftest import Try, attempt
 
 from sunk.model.cluster.kind import SlurmClusterSpec
 from sunk.model.names import GROUP, VERSION
-from sunk.operator.slurmcluster.builders.objects import objects
 from sunk.operator.slurmcluster.daemons.syncer import account
-from sunk.operator.slurmcluster.view import Cluster, view
+from sunk.operator.slurmcluster.objects import objects
+from sunk.operator.slurmcluster.resolve import ResolvedCluster, resolve
 
 SLURM = Path(__file__).parents[3] / "charts" / "slurm"
 FILES: dict[str, tuple[str, ...]] = {
@@ -100,12 +100,12 @@ def rendered(helm: Helm, *files: str, sets: tuple[str, ...] = ()) -> dict[str, A
     return found
 
 
-def cluster_of(spec: dict[str, Any], *, namespace: str) -> Cluster:
+def cluster_of(spec: dict[str, Any], *, namespace: str) -> ResolvedCluster:
     found = msgspec.json.decode(msgspec.json.encode(spec), type=SlurmClusterSpec)
-    return view(found, name="slurm", namespace=namespace, uid="8f0a1c9e-0000-4000-8000-000000000000")
+    return resolve(found, name="slurm", namespace=namespace, uid="8f0a1c9e-0000-4000-8000-000000000000")
 
 
-def pods(cluster: Cluster) -> list[dict[str, Any]]:
+def pods(cluster: ResolvedCluster) -> list[dict[str, Any]]:
     """A Pod out of each template, which the API server looks into only as a Pod."""
     made = []
     for one in objects(cluster):

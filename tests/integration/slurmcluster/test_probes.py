@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec import Struct
 from tests.hanging import SLURM, hanging
-from tests.unit.operator.slurmcluster.made import cluster, container
+from tests.unit.operator.slurmcluster.clusters import cluster, container
 
 from sunk.local import slurm as slurms
 from sunk.local.build import images

@@ -12,10 +12,10 @@ from tests.integration.slurmcluster.pods import World, contents
 
 from sunk.local.build import images
 from sunk.model.cluster.kind import SlurmClusterSpec
+from sunk.operator.slurmcluster.objects import marked
+from sunk.operator.slurmcluster.resolve import resolve
 from sunk.operator.slurmcluster.rollout.trial import slurm_trials
 from sunk.operator.slurmcluster.slurmconf.conf import configuration
-from sunk.operator.slurmcluster.slurmconf.mark import marked
-from sunk.operator.slurmcluster.view import view
 
 NODES = {"nodes": {"cpu": {"enabled": True, "skuCpu": 2}, "gpu": {"enabled": True, "gresGpu": "h100:8"}}}
 ACCOUNTED = {"accounting": {"enabled": True}}
@@ -120,11 +120,11 @@ def attempt(version: str, tmp_path: Path) -> Iterator[Try]:
         def run(case: Case) -> tuple[int, str]:
             values = {"accounting": {"enabled": False}, **case.more, "slurmConfig": case.slurm}
             spec = msgspec.convert(values | {"compute": {**NODES, **case.compute}}, SlurmClusterSpec)
-            made = view(spec, name="slurm", namespace="default")
+            made = resolve(spec, name="slurm", namespace="default")
             trial = slurm_trials(made, *marked({**case.etc, **configuration(made)}, cluster=made))[0]
             known = contents(made) | {trial.candidate["metadata"]["name"]: trial.candidate["data"]}
             files = {"slurm": images.root_file_system("slurm", slurm=version)}
-            with World(made, images=files, network=net, folder=tmp_path, contents=known).errand(trial.errand) as box:
+            with World(made, images=files, network=net, folder=tmp_path, contents=known).probe_pod(trial.pod) as box:
                 return box.process.wait(120), box.said()
 
         yield run

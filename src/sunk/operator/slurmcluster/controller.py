@@ -1,6 +1,6 @@
 """The SlurmCluster controller: one object becomes a Slurm cluster, and is kept one.
 
-A reconcile builds everything anew from the spec (`view` and the builders, which do no I/O), and applies it. What
+A reconcile builds everything from the spec (`resolve`, then `objects`, which do no I/O), and applies it. What
 differs from other operators is the configuration. A mistake in slurm.conf would cost the whole cluster at its next
 start, so new files are first tried by the very daemon that would read them (`trial`). Until it has said yes nothing of
 the new spec is applied; if it says no, its words are the condition, and the cluster stays as it was.
@@ -28,18 +28,25 @@ from sunk.model.cluster.kind import LONGEST_WORD, OF_SYNCER, SLURMCLUSTER
 from sunk.model.refusal import Refusal
 from sunk.objects.nodesets import NODESETS, NodeSet
 from sunk.objects.slurmclusters import SLURMCLUSTERS, SlurmCluster, report
-from sunk.operator.slurmcluster.builders import keys
+from sunk.operator.slurmcluster.builders import secrets
 from sunk.operator.slurmcluster.builders.metadata import CONFIGURATION, labels
-from sunk.operator.slurmcluster.builders.objects import objects
-from sunk.operator.slurmcluster.builders.secrets import Missing, ensure
+from sunk.operator.slurmcluster.objects import objects
+from sunk.operator.slurmcluster.resolve import ResolvedCluster, resolve
 from sunk.operator.slurmcluster.rollout import references
 from sunk.operator.slurmcluster.rollout.apply import DEPLOYMENTS, STATEFULSETS, Known, apply, check_owned, prune
-from sunk.operator.slurmcluster.rollout.configuration import Enforcing
-from sunk.operator.slurmcluster.rollout.probe import ERRAND, Errands, by_cluster
-from sunk.operator.slurmcluster.rollout.removal import Removal
-from sunk.operator.slurmcluster.rollout.retirement import AGAIN, Farewell, Plan
-from sunk.operator.slurmcluster.rollout.status import NO_NODE_FITS, Configuration, Sight, Workload, farewell, status
-from sunk.operator.slurmcluster.view import Cluster, view
+from sunk.operator.slurmcluster.rollout.configuration import ConfigurationRollout
+from sunk.operator.slurmcluster.rollout.probe import PROBE, ProbePods, by_cluster
+from sunk.operator.slurmcluster.rollout.removal import ClusterRemoval
+from sunk.operator.slurmcluster.rollout.retirement import ASK_AGAIN, ConfigurationPlan, PartitionRetirement
+from sunk.operator.slurmcluster.rollout.secrets import MissingSecret, ensure
+from sunk.operator.slurmcluster.rollout.status import (
+    NO_NODE_FITS,
+    ClusterObservation,
+    ConfigurationProgress,
+    Workload,
+    leaving_message,
+    status,
+)
 from sunk.service.part import Part, Setting
 from sunk.service.scoped import Scoped
 
@@ -56,21 +63,26 @@ def slurmclusters(setting: Setting) -> Part:
     deployments = Scoped(setting, DEPLOYMENTS, labels=_OURS, indexes={"owner": _owner})
     statefulsets = Scoped(setting, STATEFULSETS, labels=_OURS, indexes={"owner": _owner})
     sets = Scoped(setting, NODESETS, indexes={"owner": _owner})
-    errands: Collection[Pod] = Collection(setting.client, PODS, Scope(labels=ERRAND), indexes={"cluster": by_cluster})
-    keeper = Keeper(setting, clusters=clusters, workloads=(deployments, statefulsets), sets=sets, errands=errands)
+    probes: Collection[Pod] = Collection(setting.client, PODS, Scope(labels=PROBE), indexes={"cluster": by_cluster})
+    reconciler = SlurmClusterReconciler(
+        setting, clusters=clusters, workloads=(deployments, statefulsets), sets=sets, probes=probes
+    )
     of_cluster = owner(SLURMCLUSTER.name)
-    sources: list[Source[Any, Key]] = [Source(one.store, itself) for one in clusters.collections]
+    sources: list[Source[Any, Key]] = [Source(collection.store, itself) for collection in clusters.collections]
     for owned in (deployments, statefulsets, sets):
-        sources += [Source(one.store, of_cluster) for one in owned.collections]
-    sources.append(Source(errands.store, of_cluster))
+        sources += [Source(collection.store, of_cluster) for collection in owned.collections]
+    sources.append(Source(probes.store, of_cluster))
     effort = Effort(workers=setting.workers, patience=120.0)
-    controller: Controller[Key] = Controller("slurmclusters", keeper.reconcile, sources=sources, effort=effort)
-    parts = (clusters, deployments, statefulsets, sets)
-    follows: tuple[Collection[Any], ...] = (errands, *(each for one in parts for each in one.collections))
+    controller: Controller[Key] = Controller("slurmclusters", reconciler.reconcile, sources=sources, effort=effort)
+    scopes = (clusters, deployments, statefulsets, sets)
+    follows: tuple[Collection[Any], ...] = (
+        probes,
+        *(collection for scope in scopes for collection in scope.collections),
+    )
     return Part("slurmclusters", follows=follows, controllers=(controller,))
 
 
-class Keeper:
+class SlurmClusterReconciler:
     """Brings one SlurmCluster at a time to what it should be."""
 
     def __init__(
@@ -80,121 +92,130 @@ class Keeper:
         clusters: Scoped[SlurmCluster],
         workloads: tuple[Scoped[Workload], ...],
         sets: Scoped[NodeSet],
-        errands: Collection[Pod],
+        probes: Collection[Pod],
     ) -> None:
         self._client = setting.client
         self._recorder: Recorder = setting.recorder
         self._clusters = clusters
         self._workloads = workloads
         self._sets = sets
-        self._enforcing = Enforcing(setting.client, Errands(errands))
-        self._farewell = Farewell(setting.client, Errands(errands))
-        self._removal = Removal(setting, clusters=clusters, sets=sets)
+        self._rollout = ConfigurationRollout(setting.client, ProbePods(probes))
+        self._retirement = PartitionRetirement(setting.client, ProbePods(probes))
+        self._removal = ClusterRemoval(setting, clusters=clusters, sets=sets)
         self._known: Known = {}
 
     async def reconcile(self, key: Key) -> Requeue | None:
-        found = self._clusters.get(key)
-        if found is None:
+        cluster = self._clusters.get(key)
+        if cluster is None:
             self._known = {at: uid for at, uid in self._known.items() if at[:2] != (key.namespace, key.name)}
             return None
-        if found.metadata.deletion_timestamp is not None:
-            return await self._removal.go_on(found)
-        found = await self._taken_off(await self._removal.guarded(found))
+        if cluster.metadata.deletion_timestamp is not None:
+            return await self._removal.proceed(cluster)
+        cluster = await self._without_answered_acceptance(await self._removal.with_finalizer(cluster))
         try:
-            cluster = view(found.spec, name=key.name, namespace=key.namespace, uid=found.metadata.uid)
-            etc = await references.etc_files(self._client, cluster)
-            plan = await self._farewell.plan(cluster, known=found.status.config_applied, etc=etc)
-            everything = objects(cluster, files=plan.files)
-            return await self._built(found, cluster, plan=plan, everything=everything)
-        except (Refusal, Missing) as wrong:
-            return await self._refused(found, str(wrong))
+            resolved = resolve(cluster.spec, name=key.name, namespace=key.namespace, uid=cluster.metadata.uid)
+            etc = await references.etc_files(self._client, resolved)
+            plan = await self._retirement.plan(resolved, known=cluster.status.config_applied, etc=etc)
+            everything = objects(resolved, files=plan.files)
+            return await self._build(cluster, resolved, plan=plan, everything=everything)
+        except (Refusal, MissingSecret) as wrong:
+            return await self._report_refusal(cluster, str(wrong))
 
-    async def _taken_off(self, found: SlurmCluster) -> SlurmCluster:
+    async def _without_answered_acceptance(self, cluster: SlurmCluster) -> SlurmCluster:
         """Take off the word by which a person has accepted something, once the syncer has answered it."""
-        word = found.metadata.annotations.get(names.ACCEPT_SUSPICION)
-        if word is None or word.strip()[:LONGEST_WORD] != found.status.suspicion_answered:
-            return found
-        at = {"uid": found.metadata.uid, "resourceVersion": found.metadata.resource_version}
+        word = cluster.metadata.annotations.get(names.ACCEPT_SUSPICION)
+        if word is None or word.strip()[:LONGEST_WORD] != cluster.status.suspicion_answered:
+            return cluster
+        at = {"uid": cluster.metadata.uid, "resourceVersion": cluster.metadata.resource_version}
         patch = Merge({"metadata": at | {"annotations": {names.ACCEPT_SUSPICION: None}}})
-        return await self._clusters.of(found.key).patch(found.key, patch)
+        return await self._clusters.of(cluster.key).patch(cluster.key, patch)
 
-    async def _built(
-        self, found: SlurmCluster, cluster: Cluster, *, plan: Plan, everything: tuple[dict[str, Any], ...]
+    async def _build(
+        self,
+        cluster: SlurmCluster,
+        resolved: ResolvedCluster,
+        *,
+        plan: ConfigurationPlan,
+        everything: tuple[dict[str, Any], ...],
     ) -> Requeue | None:
-        await references.check(self._client, cluster)
+        await references.check(self._client, resolved)
         await check_owned(self._client, everything, known=self._known)
-        for one in keys.needed(cluster):
-            await ensure(self._client, one, namespace=cluster.namespace, labels=labels(cluster, CONFIGURATION))
-        judged = await self._enforcing.judged(cluster, plan)
-        if judged is None:
+        for secret in secrets.needed(resolved):
+            await ensure(self._client, secret, namespace=resolved.namespace, labels=labels(resolved, CONFIGURATION))
+        progress = await self._rollout.try_out(resolved, plan)
+        if progress is None:
             await apply(self._client, everything, known=self._known)
-            await prune(self._client, everything, namespace=cluster.namespace, cluster=cluster.name, uid=cluster.uid)
-            judged = await self._enforcing.enforced(cluster, plan, said=report(found), up=self._is_up(found))
-        self._told(found, judged)
-        await self._seen(found, judged)
-        if judged.wanted == judged.applied:
-            return _look_again(cluster, plan)
-        return Requeue(after=LATER if judged.final else SOON)
+            await prune(self._client, everything, namespace=resolved.namespace, cluster=resolved.name, uid=resolved.uid)
+            progress = await self._rollout.bring_into_force(
+                resolved, plan, report=report(cluster), up=self._is_up(cluster)
+            )
+        self._record_events(cluster, progress)
+        await self._write_status(cluster, progress)
+        if progress.wanted == progress.applied:
+            return _recheck(resolved, plan)
+        return Requeue(after=LATER if progress.final else SOON)
 
-    def _is_up(self, found: SlurmCluster) -> bool:
+    def _is_up(self, cluster: SlurmCluster) -> bool:
         """Whether slurmctld is there, and is the one that was last asked for."""
-        controller = self._parts(found).get("controller")
+        controller = self._parts(cluster).get("controller")
         return controller is not None and controller.there
 
-    def _parts(self, found: SlurmCluster) -> dict[str, Workload]:
-        prefix = f"{found.metadata.name}-"
-        owned = (one for scoped in self._workloads for one in scoped.by("owner", found.metadata.uid))
-        return {one.metadata.name.removeprefix(prefix): one for one in owned}
+    def _parts(self, cluster: SlurmCluster) -> dict[str, Workload]:
+        prefix = f"{cluster.metadata.name}-"
+        owned = (workload for scoped in self._workloads for workload in scoped.by("owner", cluster.metadata.uid))
+        return {workload.metadata.name.removeprefix(prefix): workload for workload in owned}
 
-    async def _refused(self, found: SlurmCluster, problem: str) -> Requeue:
+    async def _report_refusal(self, cluster: SlurmCluster, problem: str) -> Requeue:
         """Say what is wrong, and leave everything as it is."""
-        self._warn(found, "Refused", problem)
-        configuration = Configuration(wanted="", applied=found.status.config_applied, reason="Refused", message=problem)
-        await self._seen(found, configuration, problem=problem)
+        self._warn(cluster, "Refused", problem)
+        configuration = ConfigurationProgress(
+            wanted="", applied=cluster.status.config_applied, reason="Refused", message=problem
+        )
+        await self._write_status(cluster, configuration, problem=problem)
         return Requeue(after=LATER)
 
-    def _told(self, found: SlurmCluster, judged: Configuration) -> None:
-        if judged.final and judged.wanted != judged.applied:
-            self._warn(found, judged.reason, judged.message)
-        elif judged.applied == judged.wanted != found.status.config_applied:
-            self._tell(found, "Configured", f"Slurm runs with configuration {judged.wanted}", action="Configure")
+    def _record_events(self, cluster: SlurmCluster, progress: ConfigurationProgress) -> None:
+        if progress.final and progress.wanted != progress.applied:
+            self._warn(cluster, progress.reason, progress.message)
+        elif progress.applied == progress.wanted != cluster.status.config_applied:
+            self._tell(cluster, "Configured", f"Slurm runs with configuration {progress.wanted}", action="Configure")
 
-    def _tell(self, found: SlurmCluster, reason: str, text: str, *, action: str) -> None:
-        self._recorder.tell(_about(found), reason, text, action=action)
+    def _tell(self, cluster: SlurmCluster, reason: str, text: str, *, action: str) -> None:
+        self._recorder.tell(_about(cluster), reason, text, action=action)
 
-    def _warn(self, found: SlurmCluster, reason: str, text: str) -> None:
+    def _warn(self, cluster: SlurmCluster, reason: str, text: str) -> None:
         # As a note and not as a value in one: what is wrong now must not be counted to what was wrong a minute ago.
-        self._recorder.warn(_about(found), reason, text, action="Build")
+        self._recorder.warn(_about(cluster), reason, text, action="Build")
 
-    async def _seen(self, found: SlurmCluster, judged: Configuration, *, problem: str = "") -> None:
-        sight = Sight(
-            workloads=self._parts(found),
-            node_sets=self._sets.by("owner", found.metadata.uid),
-            configuration=judged,
+    async def _write_status(self, cluster: SlurmCluster, progress: ConfigurationProgress, *, problem: str = "") -> None:
+        observed = ClusterObservation(
+            workloads=self._parts(cluster),
+            node_sets=self._sets.by("owner", cluster.metadata.uid),
+            configuration=progress,
             problem=problem,
-            report=report(found),
+            report=report(cluster),
         )
-        wanted = status(found.metadata, found.spec, before=found.status, sight=sight)
-        for one in wanted.conditions:
-            if one.reason == NO_NODE_FITS:
-                self._warn(found, one.reason, one.message)
-        if sight.leaving:
-            self._tell(found, "Leaving", farewell(sight.leaving), action="Prune")
-        if wanted != found.status:
-            # What the syncer has written is left out, not repeated: it may have written anew since we read.
+        wanted = status(cluster.metadata, cluster.spec, before=cluster.status, observed=observed)
+        for condition in wanted.conditions:
+            if condition.reason == NO_NODE_FITS:
+                self._warn(cluster, condition.reason, condition.message)
+        if observed.leaving:
+            self._tell(cluster, "Leaving", leaving_message(observed.leaving), action="Prune")
+        if wanted != cluster.status:
+            # What the syncer has written is left out, not repeated: it may have written again since we read.
             ours = {key: value for key, value in to_builtins(wanted).items() if key not in OF_SYNCER}
-            await self._clusters.of(found.key).patch(found.key, Merge({"status": ours}), status=True)
+            await self._clusters.of(cluster.key).patch(cluster.key, Merge({"status": ours}), status=True)
 
 
-def _look_again(cluster: Cluster, plan: Plan) -> Requeue | None:
+def _recheck(resolved: ResolvedCluster, plan: ConfigurationPlan) -> Requeue | None:
     """When all is well: for a queue to empty, or for an edit of people's own files, of which no watch tells."""
     if plan.waits:
-        return Requeue(after=AGAIN)
-    return Requeue(after=LATER) if cluster.spec.slurm_config.slurm_ctld.etc_config_map else None
+        return Requeue(after=ASK_AGAIN)
+    return Requeue(after=LATER) if resolved.spec.slurm_config.slurm_ctld.etc_config_map else None
 
 
-def _about(found: SlurmCluster) -> Reference:
-    return about(found, kind=SLURMCLUSTER.name, api_version=SLURMCLUSTER.api_version)
+def _about(cluster: SlurmCluster) -> Reference:
+    return about(cluster, kind=SLURMCLUSTER.name, api_version=SLURMCLUSTER.api_version)
 
 
 def _owner(record: Record) -> tuple[str, ...]:

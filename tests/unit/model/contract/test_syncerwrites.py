@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.unit.operator.slurmcluster.made import cluster
+from tests.unit.operator.slurmcluster.clusters import cluster
 
 from sunk.model import names
 from sunk.model.cluster.kind import OF_SYNCER

@@ -4,14 +4,14 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.unit.operator.slurmcluster.made import cluster, container, found, kinds, pod, with_nodes
+from tests.unit.operator.slurmcluster.clusters import built, cluster, container, kinds, pod, with_nodes
 
 from sunk.model.names import GROUP, LOCK
 from sunk.model.refusal import Refusal
-from sunk.operator.slurmcluster.builders import keys
+from sunk.operator.slurmcluster.builders import secrets
 from sunk.operator.slurmcluster.builders.metadata import CONFIG_HASH
-from sunk.operator.slurmcluster.builders.objects import objects
-from sunk.operator.slurmcluster.view import Cluster
+from sunk.operator.slurmcluster.objects import objects
+from sunk.operator.slurmcluster.resolve import ResolvedCluster
 
 DIGEST = f"sha256:{'0a' * 32}"
 EVERYTHING = {"rest": {"enabled": True}, "compute": {"nodes": {"cpu": {"enabled": True}}}}
@@ -91,7 +91,7 @@ def test_every_object_says_whose_it_is() -> None:
 def test_claims_outlive_the_cluster_and_nothing_else_does() -> None:
     free = [one["kind"] for one in objects(cluster(EVERYTHING)) if "ownerReferences" not in one["metadata"]]
     assert free == ["PersistentVolumeClaim"]
-    owner = found(cluster(), "Deployment", "slurm-controller")["metadata"]["ownerReferences"][0]
+    owner = built(cluster(), "Deployment", "slurm-controller")["metadata"]["ownerReferences"][0]
     assert (owner["kind"], owner["name"], owner["uid"], owner["controller"]) == ("SlurmCluster", "slurm", "1234", True)
     assert not any("ownerReferences" in one["metadata"] for one in objects(cluster(uid="")))
 
@@ -99,11 +99,11 @@ def test_claims_outlive_the_cluster_and_nothing_else_does() -> None:
 @pytest.mark.parametrize(("kind", "name"), WORKLOADS)
 def test_services_select_the_pods_of_their_part_and_of_no_other(kind: str, name: str) -> None:
     made = cluster(EVERYTHING)
-    selector = found(made, "Service", name)["spec"]["selector"]
-    templates = {(k, n): found(made, k, n)["spec"]["template"]["metadata"]["labels"] for k, n in WORKLOADS}
+    selector = built(made, "Service", name)["spec"]["selector"]
+    templates = {(k, n): built(made, k, n)["spec"]["template"]["metadata"]["labels"] for k, n in WORKLOADS}
     matched = [which for which, labels in templates.items() if selector.items() <= labels.items()]
     assert matched == [(kind, name)]
-    assert found(made, kind, name)["spec"]["selector"]["matchLabels"] == selector
+    assert built(made, kind, name)["spec"]["selector"]["matchLabels"] == selector
 
 
 @pytest.mark.parametrize(("kind", "name"), WORKLOADS)
@@ -123,7 +123,7 @@ def test_every_pod_of_the_control_plane_is_careful(kind: str, name: str) -> None
         assert first["securityContext"]["allowPrivilegeEscalation"] is False
     all_of_them = (*spec.get("initContainers", ()), *spec["containers"])
     mounted = {mount["name"] for one in all_of_them for mount in one.get("volumeMounts", ())}
-    claims = found(cluster(EVERYTHING), kind, name)["spec"].get("volumeClaimTemplates", ())
+    claims = built(cluster(EVERYTHING), kind, name)["spec"].get("volumeClaimTemplates", ())
     there = {volume["name"] for volume in spec["volumes"]} | {one["metadata"]["name"] for one in claims}
     assert mounted == there
 
@@ -134,23 +134,23 @@ def test_container_names_and_labels_are_those_of_the_seeds() -> None:
     assert named["slurm-controller"] == "slurmctld"
     assert named["slurm-login"] == "sshd"
     assert named["slurm-accounting"] == "slurmdbd"
-    labels = found(made, "Deployment", "slurm-controller")["spec"]["template"]["metadata"]["labels"]
+    labels = built(made, "Deployment", "slurm-controller")["spec"]["template"]["metadata"]["labels"]
     assert labels["app.kubernetes.io/name"] == "slurmctld"
     assert labels["app.kubernetes.io/component"] == "controller"
 
 
 def test_one_slurmctld_at_a_time_and_its_state_on_a_claim() -> None:
     made = cluster()
-    assert found(made, "Deployment", "slurm-controller")["spec"]["strategy"] == {"type": "Recreate"}
+    assert built(made, "Deployment", "slurm-controller")["spec"]["strategy"] == {"type": "Recreate"}
     volumes = {volume["name"]: volume for volume in pod(made, "Deployment", "slurm-controller")["volumes"]}
     assert volumes["state"]["persistentVolumeClaim"]["claimName"] == "slurm-controller-state"
-    assert found(cluster({"controller": {"replicas": 0}}), "Deployment", "slurm-controller")["spec"]["replicas"] == 0
+    assert built(cluster({"controller": {"replicas": 0}}), "Deployment", "slurm-controller")["spec"]["replicas"] == 0
     with pytest.raises(Refusal, match=r"^controller\.replicas is 2: .*fight over the state"):
         cluster({"controller": {"replicas": 2}})
 
 
-def annotation(made: Cluster, name: str) -> str:
-    said: str = found(made, "Deployment", name)["spec"]["template"]["metadata"]["annotations"][CONFIG_HASH]
+def annotation(made: ResolvedCluster, name: str) -> str:
+    said: str = built(made, "Deployment", name)["spec"]["template"]["metadata"]["annotations"][CONFIG_HASH]
     return said
 
 
@@ -158,7 +158,7 @@ def test_a_change_restarts_a_daemon_only_where_it_has_to() -> None:
     before, after = cluster(), cluster({"slurmConfig": {"killWait": 60}})
     assert annotation(before, "slurm-controller") == annotation(after, "slurm-controller")
     assert annotation(before, "slurm-accounting") == annotation(after, "slurm-accounting")
-    hashes = [found(made, "ConfigMap", "slurm-slurm-conf")["metadata"]["annotations"] for made in (before, after)]
+    hashes = [built(made, "ConfigMap", "slurm-slurm-conf")["metadata"]["annotations"] for made in (before, after)]
     assert hashes[0] != hashes[1]
     purged = cluster({"accounting": {"extraConfig": "PurgeJobAfter=1month"}})
     assert annotation(purged, "slurm-accounting") != annotation(before, "slurm-accounting")
@@ -215,11 +215,11 @@ def test_pull_secrets_region_and_class_reach_the_pods() -> None:
 
 
 def test_the_login_service_is_as_asked_for() -> None:
-    usual = found(cluster(), "Service", "slurm-login")
+    usual = built(cluster(), "Service", "slurm-login")
     assert usual["spec"]["type"] == "LoadBalancer"
     assert usual["spec"]["externalTrafficPolicy"] == "Local"
     assert [port["port"] for port in usual["spec"]["ports"]] == [22]
-    inside = found(cluster({"login": {"service": {"type": "ClusterIP"}}}), "Service", "slurm-login")
+    inside = built(cluster({"login": {"service": {"type": "ClusterIP"}}}), "Service", "slurm-login")
     assert "externalTrafficPolicy" not in inside["spec"]
 
 
@@ -239,15 +239,15 @@ def test_slurmctld_waits_for_slurmdbd_where_limits_are_enforced() -> None:
 
 
 def test_secrets_are_named_for_whoever_makes_them() -> None:
-    assert {one.name: dict(one.keys) for one in keys.needed(cluster(EVERYTHING))} == {
+    assert {one.name: dict(one.keys) for one in secrets.needed(cluster(EVERYTHING))} == {
         "slurm-auth-slurm": {"slurm.key": "auth"},
         "slurm-jwt": {"jwt_hs256.key": "jwt"},
         "slurm-mysql": {"password": "password"},
     }
     plain = cluster({"accounting": {"enabled": False}})
-    assert [one.name for one in keys.needed(plain)] == ["slurm-auth-slurm"]
+    assert [one.name for one in secrets.needed(plain)] == ["slurm-auth-slurm"]
     external = cluster({"accounting": {"external": {"host": "db", "existingSecret": "theirs"}}})
-    assert [(one.name, one.made) for one in keys.needed(external)] == [("slurm-auth-slurm", True), ("theirs", False)]
+    assert [(one.name, one.made) for one in secrets.needed(external)] == [("slurm-auth-slurm", True), ("theirs", False)]
 
 
 def test_an_external_database_needs_a_password_and_excludes_a_remote_slurmdbd() -> None:
@@ -286,7 +286,7 @@ def test_slurmctld_finds_the_hosts_of_people_and_nodes_by_their_names() -> None:
     made = with_nodes(cpu={})
     variables = {one["name"]: one.get("value") for one in container(made, "Deployment", "slurm-controller")["env"]}
     login, node = pod(made, "StatefulSet", "slurm-login"), pod(made, "NodeSet", "slurm-cpu")
-    assert variables["LOGIN"] == found(made, "StatefulSet", "slurm-login")["spec"]["serviceName"]
+    assert variables["LOGIN"] == built(made, "StatefulSet", "slurm-login")["spec"]["serviceName"]
     assert variables["COMPUTE"] == node["subdomain"]
-    assert found(made, "Service", node["subdomain"])["spec"]["clusterIP"] == "None"
+    assert built(made, "Service", node["subdomain"])["spec"]["clusterIP"] == "None"
     assert "subdomain" not in login, "it is the StatefulSet's to give"

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.unit.operator.slurmcluster.made import cluster, container, pod, with_nodes
+from tests.unit.operator.slurmcluster.clusters import cluster, container, pod, with_nodes
 from tests.unit.operator.slurmcluster.test_controlplane import EVERYTHING, WORKLOADS
 
 NODES = ("NodeSet", "slurm-cpu")

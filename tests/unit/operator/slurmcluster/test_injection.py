@@ -14,8 +14,8 @@ from sunk.model.refusal import Refusal
 from sunk.operator.slurmcluster.compute.nodesets import node_line
 from sunk.operator.slurmcluster.daemons.slurmdbd import slurmdbd_conf
 from sunk.operator.slurmcluster.render.values import over
+from sunk.operator.slurmcluster.resolve import ResolvedCluster, resolve
 from sunk.operator.slurmcluster.slurmconf.conf import configuration
-from sunk.operator.slurmcluster.view import Cluster, view
 
 MORE: dict[str, Any] = {
     "accounting": {"external": {"host": "db", "existingSecret": "db"}, "enforce": "limits"},
@@ -80,7 +80,7 @@ def renamed(tree: Any, at: Path, name: str) -> Any:
     return made
 
 
-def texts(made: Cluster) -> dict[str, str]:
+def texts(made: ResolvedCluster) -> dict[str, str]:
     """Everything that a program of Slurm's reads."""
     nodes = {each.name: node_line(made, each) for each in made.definitions}
     return {**configuration(made), "slurmdbd.conf": slurmdbd_conf(made), **nodes}
@@ -90,7 +90,7 @@ def harmless(values: Any) -> str:
     """Nothing, if the values are refused or stay what they are; else the line that got in."""
     try:
         spec = msgspec.json.decode(msgspec.json.encode(values), type=SlurmClusterSpec)
-        made = texts(view(spec, name="slurm", namespace="team"))
+        made = texts(resolve(spec, name="slurm", namespace="team"))
     except (Refusal, msgspec.ValidationError):
         return ""
     lines = ((file, line) for file, text in made.items() for line in re.split(r"[\n\r\v\f]", text))
@@ -105,7 +105,7 @@ def is_evil(file: str, line: str) -> bool:
 
 def test_the_values_as_they_are_make_files() -> None:
     spec = msgspec.json.decode(msgspec.json.encode(everything()), type=SlurmClusterSpec)
-    assert "MaxTime=60" in texts(view(spec, name="slurm", namespace="team"))["slurm.conf"]
+    assert "MaxTime=60" in texts(resolve(spec, name="slurm", namespace="team"))["slurm.conf"]
     assert len(list(places(everything()))) > 150
 
 

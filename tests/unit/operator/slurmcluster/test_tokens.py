@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from tests.unit.operator.slurmcluster.made import cluster
+from tests.unit.operator.slurmcluster.clusters import cluster
 
-from sunk.operator.slurmcluster.builders.objects import objects
 from sunk.operator.slurmcluster.daemons.syncer import rules
-from sunk.operator.slurmcluster.rollout.trial import unnamed
+from sunk.operator.slurmcluster.objects import objects
+from sunk.operator.slurmcluster.rollout.trial import queue_probe
 
 EVERYTHING: dict[str, Any] = {
     "rest": {"enabled": True},
@@ -51,12 +51,12 @@ def templates(made: Any) -> dict[str, dict[str, Any]]:
         spec = one.get("spec", {})
         if "template" in spec:
             found[f"{one['kind']} {one['metadata']['name']}"] = spec["template"]["spec"]
-    return found | {"errand": unnamed(made, ["gone"])["spec"]}
+    return found | {"probe Pod": queue_probe(made, ["gone"])["spec"]}
 
 
 def test_only_the_syncer_has_a_token() -> None:
     found = templates(cluster(EVERYTHING))
-    assert {"Deployment slurm-syncer", "NodeSet slurm-cpu", "errand"} <= set(found)
+    assert {"Deployment slurm-syncer", "NodeSet slurm-cpu", "probe Pod"} <= set(found)
     assert all(one["automountServiceAccountToken"] is False for one in found.values())
     holders = [
         name for name, one in found.items() if "serviceAccountToken" in str(one) or one.get("serviceAccountName")

@@ -7,57 +7,27 @@ looks for them. It goes on looking, because a Secret that changes must reach dae
 key of Slurm is rotated. slurmd is root and keeps its Secret as it is.
 """
 
+from pathlib import Path
 from typing import Any, Final
 
 from sunk.model.cluster.parts import Image
 from sunk.model.contract.keyset import SLURM_JWKS, SLURM_KEY
 from sunk.operator.slurmcluster.builders import pods
+from sunk.operator.slurmcluster.resolve import ResolvedCluster
 from sunk.operator.slurmcluster.slurmconf.conf import KEYS
-from sunk.operator.slurmcluster.view import Cluster
 
 NAME: Final = "keys"
 OWNER_ONLY: Final = 0o400
 _SECRETS: Final = "/etc/sunk/secrets"
-_PERIOD: Final = 10
 
 # A file is complete before it gets its name: a daemon may read it at any moment. Only the sum of what was copied is
 # compared, since root without capabilities cannot read what it has given away.
-_COPY: Final = f"""\
-set -eu
-shopt -s nullglob
-umask 0377
-trap 'exit 0' TERM
-copied=
-copy() {{
-    local sum file name
-    sum=$(sha256sum {_SECRETS}/*)
-    [ "$sum" != "$copied" ] || return 0
-    for file in {_SECRETS}/*; do
-        name=${{file##*/}}
-        rm -f "{KEYS}/.$name"
-        cat "$file" > "{KEYS}/.$name"
-        [ -z "${{OWNER:-}}" ] || chown "$OWNER:$OWNER" "{KEYS}/.$name"
-        mv -f "{KEYS}/.$name" "{KEYS}/$name"
-    done
-    for file in {KEYS}/*; do
-        [ -e "{_SECRETS}/${{file##*/}}" ] || rm -f "$file"
-    done
-    [ -z "$copied" ] || echo "the keys have changed"
-    copied=$sum
-}}
-copy
-: > {KEYS}/.copied
-while :; do
-    sleep {_PERIOD} &
-    wait $!
-    copy
-done
-"""
+_COPY: Final = Path(__file__).with_name("keyfiles.sh").read_text()
 # The daemons start when this has ended.
 _COPIED: Final = f"until [ -e {KEYS}/.copied ]; do sleep 0.05; done"
 
 
-def container(cluster: Cluster, image: Image, *, owner: int | None = None) -> pods.Object:
+def container(cluster: ResolvedCluster, image: Image, *, owner: int | None = None) -> pods.Object:
     """Copies the keys before anything else starts, and again when they change. `owner` is for Pods of root."""
     security: dict[str, Any] = dict(pods.UNPRIVILEGED)
     if owner is not None:

@@ -5,7 +5,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from sunk.model import names
-from sunk.operator.slurmcluster.view import Cluster
+from sunk.operator.slurmcluster.resolve import ResolvedCluster
 
 INSTANCE: Final = "app.kubernetes.io/instance"
 SUNK: Final = names.SUNK
@@ -14,51 +14,56 @@ CONFIG_HASH: Final = names.CONFIG_HASH
 the ConfigMap: hash of all of it."""
 
 
-class Part(Struct, frozen=True):
-    """A part of a cluster, under the names by which people and dashboards find it."""
+class Component(Struct, frozen=True):
+    """A component of a cluster, under the names by which people and dashboards find it."""
 
     app: str
-    component: str
+    name: str
 
 
-CONTROLLER: Final = Part("slurmctld", component="controller")
-ACCOUNTING: Final = Part("slurmdbd", component="accounting")
-DATABASE: Final = Part("slurm-mysql", component="mysql")
-LOGIN: Final = Part("sshd", component="login")
-REST: Final = Part("slurmrestd", component="rest")
-SYNCER: Final = Part("sunk-syncer", component="syncer")
-COMPUTE: Final = Part(names.SLURMD, component=names.COMPUTE)
-CONFIGURATION: Final = Part("slurm", component="configuration")
+CONTROLLER: Final = Component("slurmctld", name="controller")
+ACCOUNTING: Final = Component("slurmdbd", name="accounting")
+DATABASE: Final = Component("slurm-mysql", name="mysql")
+LOGIN: Final = Component("sshd", name="login")
+REST: Final = Component("slurmrestd", name="rest")
+SYNCER: Final = Component("sunk-syncer", name="syncer")
+COMPUTE: Final = Component(names.SLURMD, name=names.COMPUTE)
+CONFIGURATION: Final = Component("slurm", name="configuration")
 
 
-def labels(cluster: Cluster, part: Part) -> dict[str, str]:
-    return selector(cluster, part) | {
+def labels(cluster: ResolvedCluster, component: Component) -> dict[str, str]:
+    return selector(cluster, component) | {
         names.PART_OF: cluster.name,
         names.MANAGED_BY: SUNK,
         INSTANCE: cluster.name,
     }
 
 
-def selector(cluster: Cluster, part: Part) -> dict[str, str]:
-    """What finds the Pods of a part. Kubernetes lets nobody change it later."""
-    return {names.APP: part.app, names.COMPONENT: part.component, names.CLUSTER: cluster.name}
+def selector(cluster: ResolvedCluster, component: Component) -> dict[str, str]:
+    """What finds the Pods of a component. Kubernetes lets nobody change it later."""
+    return {names.APP: component.app, names.COMPONENT: component.name, names.CLUSTER: cluster.name}
 
 
 def metadata(
-    cluster: Cluster, part: Part, *, name: str = "", annotations: dict[str, str] | None = None, owned: bool = True
+    cluster: ResolvedCluster,
+    component: Component,
+    *,
+    name: str = "",
+    annotations: dict[str, str] | None = None,
+    owned: bool = True,
 ) -> dict[str, Any]:
-    """The metadata of an object; its name is that of the part unless told. What is not owned outlives the cluster."""
+    """The metadata of an object; its name is that of the component unless given. What is not owned outlives the cluster."""
     made: dict[str, Any] = {
-        "name": cluster.named(name or part.component),
+        "name": cluster.named(name or component.name),
         "namespace": cluster.namespace,
-        "labels": labels(cluster, part),
+        "labels": labels(cluster, component),
     }
     if annotations:
         made["annotations"] = annotations
     return made | ({"ownerReferences": [_owner(cluster)]} if owned and cluster.uid else {})
 
 
-def _owner(cluster: Cluster) -> dict[str, Any]:
+def _owner(cluster: ResolvedCluster) -> dict[str, Any]:
     return {
         "apiVersion": names.API_VERSION,
         "kind": "SlurmCluster",

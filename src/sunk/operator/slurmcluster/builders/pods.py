@@ -10,8 +10,8 @@ from sunk.model import names
 from sunk.model.cluster.parts import EnvironmentVariable, Image, Mount, Resources, given
 from sunk.model.kubernetes.quantity import ONE, Quantity, amount, rendered
 from sunk.model.refusal import Refusal
-from sunk.operator.slurmcluster.builders.metadata import Part, labels, selector
-from sunk.operator.slurmcluster.view import Cluster
+from sunk.operator.slurmcluster.builders.metadata import Component, labels, selector
+from sunk.operator.slurmcluster.resolve import ResolvedCluster
 
 REGION: Final = "topology.kubernetes.io/region"
 STOP: Final = "SUNK_STOP_SECONDS"
@@ -39,8 +39,8 @@ class Body(Struct, frozen=True, kw_only=True):
     annotations: Mapping[str, str] = {}
 
 
-def template(cluster: Cluster, part: Part, body: Body) -> Object:
-    """The Pod template of a part of the control plane."""
+def template(cluster: ResolvedCluster, component: Component, body: Body) -> Object:
+    """The Pod template of a component of the control plane."""
     first = body.containers[0]["name"]
     annotations = {"kubectl.kubernetes.io/default-container": first, **body.annotations}
     spec: Object = {
@@ -56,20 +56,20 @@ def template(cluster: Cluster, part: Part, body: Body) -> Object:
         "tolerations": [LOCKED],
     }
     return {
-        "metadata": {"labels": labels(cluster, part), "annotations": annotations},
+        "metadata": {"labels": labels(cluster, component), "annotations": annotations},
         "spec": {word: value for word, value in spec.items() if value} | common(cluster),
     }
 
 
-def common(cluster: Cluster) -> Object:
+def common(cluster: ResolvedCluster) -> Object:
     """What every Pod has, compute Pods too."""
-    secrets = [{"name": one.name} for one in cluster.spec.image_pull_secrets]
+    secrets = [{"name": pull_secret.name} for pull_secret in cluster.spec.image_pull_secrets]
     # Services called slurm-… would give every process variables called SLURM_…, which Slurm reads.
     made: Object = {"enableServiceLinks": False, "automountServiceAccountToken": False}
     return made | ({"imagePullSecrets": secrets} if secrets else {})
 
 
-def short_names(cluster: Cluster) -> Object:
+def short_names(cluster: ResolvedCluster) -> Object:
     """Find nodes and logins by the names that Slurm has for them, as programs do that take one for a rendezvous.
 
     These domains come after Kubernetes' own, so that Services are found as ever.
@@ -95,11 +95,11 @@ def as_root() -> Object:
     return {"seccompProfile": {"type": "RuntimeDefault"}}
 
 
-def image(cluster: Cluster, *choices: Image) -> Object:
+def image(cluster: ResolvedCluster, *choices: Image) -> Object:
     """The first that says something decides, part by part; the image of the whole cluster comes last."""
     all_ = (*choices, cluster.spec.image)
-    repository = next((one.repository or one.name for one in all_ if one.repository or one.name), "")
-    policy = next((one.pull_policy for one in all_ if one.pull_policy), "")
+    repository = next((choice.repository or choice.name for choice in all_ if choice.repository or choice.name), "")
+    policy = next((choice.pull_policy for choice in all_ if choice.pull_policy), "")
     if not repository:
         raise Refusal("image.repository is empty, and so is that of a part of the cluster. Say which image to run.")
     return {"image": repository + _version(all_, repository)} | ({"imagePullPolicy": policy} if policy else {})
@@ -109,11 +109,11 @@ def _version(choices: Sequence[Image], repository: str) -> str:
     """Digest or tag, whichever is said first. A digest is that of one repository, and is of no use in another."""
     if "@" in repository:
         return ""
-    for one in choices:
-        if one.digest and (one.repository or one.name or repository) == repository:
-            return f"@{one.digest}"
-        if one.tag:
-            return f":{one.tag}"
+    for choice in choices:
+        if choice.digest and (choice.repository or choice.name or repository) == repository:
+            return f"@{choice.digest}"
+        if choice.tag:
+            return f":{choice.tag}"
     return ""
 
 
@@ -125,11 +125,11 @@ def resources(wanted: Resources) -> Object:
 
 def environment(ours: Mapping[str, str], variables: Iterable[EnvironmentVariable] = ()) -> list[Object]:
     made: list[Object] = [{"name": name, "value": value} for name, value in ours.items()]
-    for one in variables:
-        if one.value_from is not None:
-            made.append({"name": one.name, "valueFrom": one.value_from})
+    for variable in variables:
+        if variable.value_from is not None:
+            made.append({"name": variable.name, "valueFrom": variable.value_from})
         else:
-            made.append({"name": one.name, "value": one.value or ""})
+            made.append({"name": variable.name, "value": variable.value or ""})
     return made
 
 
@@ -140,19 +140,21 @@ def stop(grace: int, *, before: int = 0) -> str:
 
 def claims(mounts: Sequence[Mount]) -> tuple[list[Object], list[Object]]:
     """Volumes and mounts of the claims that login and compute Pods share. A claim may be mounted at several places."""
-    volumes = {one.pvc: f"claim-{index}" for index, one in enumerate({one.pvc: one for one in mounts}.values())}
+    volumes = {
+        mount.pvc: f"claim-{index}" for index, mount in enumerate({mount.pvc: mount for mount in mounts}.values())
+    }
     places = []
-    for one in mounts:
-        place: Object = {"name": volumes[one.pvc], "mountPath": one.name}
-        place |= {"readOnly": True} if one.read_only else {}
-        places.append(place | ({"subPath": one.sub_path} if one.sub_path else {}))
+    for mount in mounts:
+        place: Object = {"name": volumes[mount.pvc], "mountPath": mount.name}
+        place |= {"readOnly": True} if mount.read_only else {}
+        places.append(place | ({"subPath": mount.sub_path} if mount.sub_path else {}))
     named = [{"name": name, "persistentVolumeClaim": {"claimName": claim}} for claim, name in volumes.items()]
     return named, places
 
 
 def plain(objects: Iterable[Raw]) -> list[Object]:
     """What people wrote for Kubernetes, as it is."""
-    return [msgspec.json.decode(one) for one in objects]
+    return [msgspec.json.decode(raw) for raw in objects]
 
 
 def secret(name: str, *, secret: str, items: Mapping[str, str] | None = None, mode: int = 0o440) -> Object:
@@ -176,11 +178,11 @@ def tcp(port: int, **times: int) -> Object:
     return {"tcpSocket": {"port": port}} | times
 
 
-def service(cluster: Cluster, part: Part, *, port: int, name: str) -> Object:
+def service(cluster: ResolvedCluster, component: Component, *, port: int, name: str) -> Object:
     """The spec of a Service inside the cluster."""
-    return {"selector": selector(cluster, part), "ports": [{"name": name, "port": port, "targetPort": port}]}
+    return {"selector": selector(cluster, component), "ports": [{"name": name, "port": port, "targetPort": port}]}
 
 
-def _placed(cluster: Cluster) -> dict[str, str]:
+def _placed(cluster: ResolvedCluster) -> dict[str, str]:
     placement = cluster.spec.node_selector
     return ({REGION: placement.region} if placement.region else {}) | placement.labels

@@ -1,74 +1,78 @@
-"""Keys and passwords of a cluster: made once, by nobody but us, and never read, changed or deleted by us.
+"""Which Secrets a cluster needs. Their contents are made once (`rollout.secrets`), and outlive the cluster."""
 
-Whoever loses the key of auth/slurm loses every node and every job at once, so Secrets have no owner that could take
-them along: they outlive the SlurmCluster and the release.
+from collections.abc import Mapping
+from typing import Final, Literal
 
-The operator has no right to read a Secret, not even its own: there is no way to have it for these alone, since their names
-are not known before there is a cluster. So what is in one that is there already is not looked at. If a key is missing, the
-Pod that mounts it cannot begin, and the errand that comes first says so.
-"""
+from msgspec import Struct
 
-import secrets
-from base64 import b64encode
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from sunk.model.contract.keyset import SLURM_KEY
+from sunk.model.refusal import Refusal
+from sunk.operator.slurmcluster.resolve import ResolvedCluster
+from sunk.operator.slurmcluster.slurmconf.conf import JWT_KEY
 
-from sunk.kube.api.client import STRICTLY, Client
-from sunk.kube.api.retry import Repeat
-from sunk.kube.errors import AlreadyExists
-from sunk.kube.resource import Record, Resource
-from sunk.operator.slurmcluster.builders.keys import Content, Needed
+PASSWORD: Final = "password"  # noqa: S105 - the name of a key
 
-KEY_BYTES: Final = 1024
-JWT_BYTES: Final = 32
-PASSWORD_BYTES: Final = 24
+Content = Literal["auth", "jwt", "password"]
 
 
-SECRETS: Final = Resource(Record, version="v1", plural="secrets")
+class NeededSecret(Struct, frozen=True):
+    """A Secret, and what stands under each of its keys."""
+
+    name: str
+    keys: Mapping[str, Content]
+    made: bool = True
+    """Whether it is for us to make; else somebody else has to have done so."""
+    at: str = ""
+    """Where the values name it, if they do."""
 
 
-MAKERS: Final[dict[Content, Callable[[], bytes]]] = {
-    "auth": lambda: secrets.token_bytes(KEY_BYTES),
-    "jwt": lambda: secrets.token_bytes(JWT_BYTES),
-    "password": lambda: secrets.token_urlsafe(PASSWORD_BYTES).encode(),
-}
+def needed(cluster: ResolvedCluster) -> tuple[NeededSecret, ...]:
+    wanted = [NeededSecret(auth(cluster), keys={SLURM_KEY: "auth"})]
+    if cluster.spec.rest.enabled:
+        wanted.append(NeededSecret(jwt(cluster), keys={JWT_KEY: "jwt"}))
+    if serves_accounting(cluster):
+        ours = serves_database(cluster)
+        at = "" if ours else "accounting.external.existingSecret"
+        wanted.append(NeededSecret(database(cluster), keys={PASSWORD: "password"}, made=ours, at=at))
+    return tuple(wanted)
 
 
-async def ensure(client: Client, wanted: Needed, *, namespace: str, labels: Mapping[str, str]) -> None:
-    """Make the Secret unless it is there, or see that somebody else has made it."""
-    if wanted.made:
-        await _make(client, wanted, namespace=namespace, labels=labels)
-    elif not await _is_there(client, wanted.name, namespace=namespace):
-        raise Missing(f"{wanted.at}: there is no Secret {namespace}/{wanted.name}. Make it, with {_listed(wanted)}.")
+def daemons(cluster: ResolvedCluster) -> tuple[str, ...]:
+    """The Secrets with the keys of slurmctld and slurmdbd."""
+    return (auth(cluster), jwt(cluster)) if cluster.spec.rest.enabled else (auth(cluster),)
 
 
-class Missing(Exception):  # noqa: N818 - named as what it is
-    """A Secret that somebody else has to make is not there."""
+def auth(cluster: ResolvedCluster) -> str:
+    return cluster.named("auth-slurm")
 
 
-async def _is_there(client: Client, name: str, *, namespace: str) -> bool:
-    """Try to make it, and mean nothing by it: that needs no right to read what is in it."""
-    body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}}
-    query = STRICTLY | {"dryRun": "All"}
-    try:
-        await client.request("POST", SECRETS.path(namespace), query=query, body=body, repeat=Repeat.UNKNOWN)
-    except AlreadyExists:
-        return True
-    return False
+def jwt(cluster: ResolvedCluster) -> str:
+    return cluster.named("jwt")
 
 
-async def _make(client: Client, wanted: Needed, *, namespace: str, labels: Mapping[str, str]) -> None:
-    body: dict[str, Any] = {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {"name": wanted.name, "labels": dict(labels)},
-        "data": {key: b64encode(MAKERS[content]()).decode() for key, content in wanted.keys.items()},
-    }
-    try:
-        await client.create(SECRETS, body, namespace=namespace)
-    except AlreadyExists:
-        return
+def database(cluster: ResolvedCluster) -> str:
+    """The Secret with the password of the database, ours or somebody else's."""
+    if serves_database(cluster):
+        return cluster.named("mysql")
+    if name := cluster.spec.accounting.external.existing_secret:
+        return name
+    raise Refusal(
+        "accounting.external.existingSecret is empty: make a Secret with the password of the database under the key "
+        f"{PASSWORD}, and name it there."
+    )
 
 
-def _listed(wanted: Needed) -> str:
-    return " and ".join(sorted(wanted.keys))
+def serves_accounting(cluster: ResolvedCluster) -> bool:
+    """Whether slurmdbd is ours."""
+    accounting = cluster.spec.accounting
+    if accounting.remote_host and accounting.external.host:
+        raise Refusal(
+            "accounting.remoteHost is a slurmdbd of somebody else and accounting.external a database for one of ours: "
+            "set one of them."
+        )
+    return accounting.enabled and not accounting.remote_host
+
+
+def serves_database(cluster: ResolvedCluster) -> bool:
+    """Whether the database is ours."""
+    return serves_accounting(cluster) and not cluster.spec.accounting.external.host

@@ -13,7 +13,7 @@ from typing import Final
 from sunk.model.refusal import Refusal
 from sunk.operator.slurmcluster.builders.metadata import CONFIGURATION, metadata
 from sunk.operator.slurmcluster.builders.pods import Object
-from sunk.operator.slurmcluster.view import Cluster
+from sunk.operator.slurmcluster.resolve import ResolvedCluster
 
 FOLDER: Final = "/etc/sunk/users"
 MOUNT: Final = {"name": "users", "mountPath": FOLDER, "readOnly": True}
@@ -28,11 +28,11 @@ _TAKEN: Final = frozenset({64030, 64031, 64032, 65532, 65534, (1 << 32) - 1})
 _LOCKED: Final = frozenset({"x", "*", "!", ""})
 
 
-def volume(cluster: Cluster) -> Object:
+def volume(cluster: ResolvedCluster) -> Object:
     return {"name": "users", "configMap": {"name": cluster.spec.users.config_map or cluster.named("users")}}
 
 
-def objects(cluster: Cluster) -> tuple[Object, ...]:
+def objects(cluster: ResolvedCluster) -> tuple[Object, ...]:
     wanted = cluster.spec.users
     if wanted.config_map:
         return ()

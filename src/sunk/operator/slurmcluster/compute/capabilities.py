@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from sunk.model.refusal import Refusal
+from sunk.operator.slurmcluster.resolve import NodeDefinition, ResolvedCluster
 from sunk.operator.slurmcluster.slurmconf.conf import slurm_conf
-from sunk.operator.slurmcluster.view import Cluster, NodeDefinition
 
 _SETTING: Final = re.compile(r"^(TaskPlugin|JobAcctGatherType)\s*=\s*(\S+)", re.MULTILINE | re.IGNORECASE)
 
 
-def security(cluster: Cluster, definition: NodeDefinition) -> dict[str, Any]:
+def security_context(cluster: ResolvedCluster, definition: NodeDefinition) -> dict[str, Any]:
     """The securityContext of slurmd's container: what people wrote, and the capabilities that it needs."""
     theirs = definition.security_context or cluster.spec.compute.security_context or {}
     if theirs.get("privileged"):
@@ -31,7 +31,7 @@ def security(cluster: Cluster, definition: NodeDefinition) -> dict[str, Any]:
     return theirs | ({"capabilities": capabilities | {"add": added}} if added else {})
 
 
-def needed(cluster: Cluster) -> Iterator[tuple[str, str]]:
+def needed(cluster: ResolvedCluster) -> Iterator[tuple[str, str]]:
     """Capabilities, each with the value that asks for it."""
     settings = {key.lower(): value for key, value in _SETTING.findall(slurm_conf(cluster))}
     # Without it slurmstepd may not read what processes of other users have done: MaxRSS stays empty, AveCPU is garbage.

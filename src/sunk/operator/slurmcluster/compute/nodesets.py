@@ -5,16 +5,16 @@ from typing import Any, Final
 from sunk.model import names
 from sunk.model.contract import drains
 from sunk.model.refusal import Refusal
-from sunk.operator.slurmcluster.builders import keyfiles, keys, pods, users
+from sunk.operator.slurmcluster.builders import keyfiles, pods, secrets, users
 from sunk.operator.slurmcluster.builders.metadata import COMPUTE, labels, metadata
 from sunk.operator.slurmcluster.builders.pods import Object
 from sunk.operator.slurmcluster.compute import capabilities, scripts
 from sunk.operator.slurmcluster.compute.scripts import POD_NAME
-from sunk.operator.slurmcluster.compute.shares import resources, share, shared
+from sunk.operator.slurmcluster.resolve import NodeDefinition, ResolvedCluster
 from sunk.operator.slurmcluster.slurmconf.conf import CONTROLLER_PORT, ETC, NODE_PORT
 from sunk.operator.slurmcluster.slurmconf.gres import gres
 from sunk.operator.slurmcluster.slurmconf.lines import pairs, word
-from sunk.operator.slurmcluster.view import Cluster, NodeDefinition
+from sunk.operator.slurmcluster.slurmconf.shares import resources, share, shared
 
 SCRIPTS_HASH: Final = names.SCRIPTS_HASH
 """Annotation of Pods: hash of the scripts that run when they start."""
@@ -27,18 +27,22 @@ _TELLING: Final = 5
 _TELL: Final = f"timeout {_TELLING} {scripts.LEAVE} || true"
 
 
-def objects(cluster: Cluster) -> tuple[Object, ...]:
-    return (*scripts.objects(cluster), _service(cluster), *(node_set(cluster, one) for one in cluster.definitions))
+def objects(cluster: ResolvedCluster) -> tuple[Object, ...]:
+    return (
+        *scripts.objects(cluster),
+        _service(cluster),
+        *(node_set(cluster, definition) for definition in cluster.definitions),
+    )
 
 
-def _service(cluster: Cluster) -> Object:
+def _service(cluster: ResolvedCluster) -> Object:
     """Gives nodes a name that slurmctld can look up; nobody connects by it, so that unready ones have one too."""
     spec = pods.service(cluster, COMPUTE, port=NODE_PORT, name=names.SLURMD)
     headless = {"clusterIP": "None", "publishNotReadyAddresses": True}
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata(cluster, COMPUTE), "spec": spec | headless}
 
 
-def node_set(cluster: Cluster, definition: NodeDefinition) -> Object:
+def node_set(cluster: ResolvedCluster, definition: NodeDefinition) -> Object:
     budget = definition.max_unavailable
     spec: Object = {
         "template": template(cluster, definition),
@@ -48,7 +52,9 @@ def node_set(cluster: Cluster, definition: NodeDefinition) -> Object:
         "sharing": "open" if shared(definition) else "slurmOnly",
         "features": {
             "staticFeatures": list(cluster.features(definition)),
-            "dynamicFeatures": {key: {"prefix": one.prefix} for key, one in definition.dynamic_features.items()},
+            "dynamicFeatures": {
+                key: {"prefix": feature.prefix} for key, feature in definition.dynamic_features.items()
+            },
         },
         "updateStrategy": {
             "type": definition.update_strategy,
@@ -63,7 +69,7 @@ def node_set(cluster: Cluster, definition: NodeDefinition) -> Object:
     }
 
 
-def template(cluster: Cluster, definition: NodeDefinition) -> Object:
+def template(cluster: ResolvedCluster, definition: NodeDefinition) -> Object:
     """The Pod of a node. Which Node it runs on, and that it stays there, is the NodeSet's to add."""
     wanted = cluster.spec.compute
     claimed, _ = pods.claims(wanted.mounts)
@@ -73,7 +79,7 @@ def template(cluster: Cluster, definition: NodeDefinition) -> Object:
     spec: Object = {
         "containers": [_slurmd(cluster, definition), *definition.containers],
         "volumes": [
-            pods.secret("key", secret=keys.auth(cluster), mode=keyfiles.OWNER_ONLY),
+            pods.secret("key", secret=secrets.auth(cluster), mode=keyfiles.OWNER_ONLY),
             pods.shared_memory(size, limits=definition.resources),
             users.volume(cluster),
             *scripts.volumes(cluster),
@@ -104,10 +110,10 @@ def template(cluster: Cluster, definition: NodeDefinition) -> Object:
     }
 
 
-def _slurmd(cluster: Cluster, definition: NodeDefinition) -> Object:
+def _slurmd(cluster: ResolvedCluster, definition: NodeDefinition) -> Object:
     wanted = cluster.spec.compute
     _, mounts = pods.claims(wanted.mounts)
-    security = capabilities.security(cluster, definition)
+    security = capabilities.security_context(cluster, definition)
     return {
         "name": names.SLURMD,
         **pods.image(cluster, definition.image, wanted.image),
@@ -132,22 +138,22 @@ def _slurmd(cluster: Cluster, definition: NodeDefinition) -> Object:
     } | ({"securityContext": security} if security else {})
 
 
-def _arguments(cluster: Cluster, definition: NodeDefinition) -> list[str]:
+def _arguments(cluster: ResolvedCluster, definition: NodeDefinition) -> list[str]:
     server = f"{cluster.named('controller')}:{CONTROLLER_PORT}"
     introduction = node_line(cluster, definition)
     return [names.SLURMD, "--", "-Z", "-N", f"$({POD_NAME})", "--conf-server", server, "--conf", introduction]
 
 
-def node_line(cluster: Cluster, definition: NodeDefinition) -> str:
+def node_line(cluster: ResolvedCluster, definition: NodeDefinition) -> str:
     """How a node introduces itself to Slurm. What is not known here Kubernetes fills in, from the Node."""
-    found = share(definition, reserved=cluster.spec.compute.reserved_memory)
-    features = ",".join(word(one, at=f"{definition.place}.features") for one in cluster.features(definition))
+    slurm_share = share(definition, reserved=cluster.spec.compute.reserved_memory)
+    features = ",".join(word(feature, at=f"{definition.place}.features") for feature in cluster.features(definition))
     settings: dict[str, str | int] = {
-        "CPUs": found.cpus or f"$({CPUS})",
-        "RealMemory": found.memory or f"$({MEMORY})",
+        "CPUs": slurm_share.cpus or f"$({CPUS})",
+        "RealMemory": slurm_share.memory or f"$({MEMORY})",
     }
-    if found.memory is None and found.reserve:
-        settings["MemSpecLimit"] = found.reserve
+    if slurm_share.memory is None and slurm_share.reserve:
+        settings["MemSpecLimit"] = slurm_share.reserve
     settings |= {"TmpDisk": cluster.spec.compute.tmp_disk} if cluster.spec.compute.tmp_disk else {}
     settings |= {"Gres": gres(definition)} if gres(definition) else {}
     # Without a syncer nobody would lift it.
@@ -155,17 +161,17 @@ def node_line(cluster: Cluster, definition: NodeDefinition) -> str:
     return " ".join((*pairs(settings | {"Feature": features}), *born))
 
 
-def shape(cluster: Cluster, definition: NodeDefinition) -> str:
+def shape(cluster: ResolvedCluster, definition: NodeDefinition) -> str:
     """What of that line decides whether Slurm's record of an older Pod will do, as far as it is known here."""
-    found = share(definition, reserved=cluster.spec.compute.reserved_memory)
-    known = {"CPUs": found.cpus, "RealMemory": found.memory, "Gres": gres(definition) or ""}
+    slurm_share = share(definition, reserved=cluster.spec.compute.reserved_memory)
+    known = {"CPUs": slurm_share.cpus, "RealMemory": slurm_share.memory, "Gres": gres(definition) or ""}
     return " ".join(f"{key}={value}" for key, value in known.items() if value is not None)
 
 
 def _environment(definition: NodeDefinition) -> list[dict[str, Any]]:
-    for one in definition.env:
-        if one.name == POD_NAME or one.name.startswith("SUNK_"):
-            raise Refusal(f"{definition.place}.env: {one.name} is a variable that SUNK sets. Choose another name.")
+    for variable in definition.env:
+        if variable.name == POD_NAME or variable.name.startswith("SUNK_"):
+            raise Refusal(f"{definition.place}.env: {variable.name} is a variable that SUNK sets. Choose another name.")
     grace = definition.termination_grace_period_seconds
     made: list[dict[str, Any]] = [
         {"name": POD_NAME, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
@@ -173,7 +179,7 @@ def _environment(definition: NodeDefinition) -> list[dict[str, Any]]:
     ]
     ours = {pods.STOP: pods.stop(grace, before=_TELLING)} | keyfiles.variables(ETC)
     if definition.env:
-        ours[scripts.JOB_ENV] = " ".join(one.name for one in definition.env)
+        ours[scripts.JOB_ENV] = " ".join(variable.name for variable in definition.env)
     return [*made, *pods.environment(ours, definition.env)]
 
 

@@ -2,10 +2,10 @@
 
 from typing import Any, Final
 
-from sunk.operator.slurmcluster.builders import keys, pods
+from sunk.operator.slurmcluster.builders import pods, secrets
 from sunk.operator.slurmcluster.builders.metadata import DATABASE, labels, metadata, selector
 from sunk.operator.slurmcluster.builders.pods import Object
-from sunk.operator.slurmcluster.view import Cluster
+from sunk.operator.slurmcluster.resolve import ResolvedCluster
 
 NAME: Final = "mysql"
 DATABASE_PORT: Final = 3306
@@ -14,18 +14,18 @@ _DATA: Final = "/var/lib/mysql"
 _SECRET: Final = "/etc/sunk/secret"  # noqa: S105 - a folder
 
 
-def objects(cluster: Cluster) -> tuple[Object, ...]:
-    if not keys.serves_database(cluster):
+def objects(cluster: ResolvedCluster) -> tuple[Object, ...]:
+    if not secrets.serves_database(cluster):
         return ()
     spec = pods.service(cluster, DATABASE, port=DATABASE_PORT, name=NAME)
     service = {"apiVersion": "v1", "kind": "Service", "metadata": metadata(cluster, DATABASE), "spec": spec}
     return service, _stateful_set(cluster)
 
 
-def _stateful_set(cluster: Cluster) -> Object:
+def _stateful_set(cluster: ResolvedCluster) -> Object:
     wanted = cluster.spec.mysql
     existing = wanted.storage.existing_claim
-    volumes = [pods.secret("password", secret=keys.database(cluster), items={keys.PASSWORD: keys.PASSWORD})]
+    volumes = [pods.secret("password", secret=secrets.database(cluster), items={secrets.PASSWORD: secrets.PASSWORD})]
     if existing:
         volumes.append({"name": "data", "persistentVolumeClaim": {"claimName": existing}})
     body = pods.Body(
@@ -49,7 +49,7 @@ def _stateful_set(cluster: Cluster) -> Object:
     }
 
 
-def _claim(cluster: Cluster) -> Object:
+def _claim(cluster: ResolvedCluster) -> Object:
     storage = cluster.spec.mysql.storage
     spec: dict[str, Any] = {
         "accessModes": ["ReadWriteOnce"],
@@ -59,12 +59,12 @@ def _claim(cluster: Cluster) -> Object:
     return {"metadata": {"name": "data", "labels": labels(cluster, DATABASE)}, "spec": spec}
 
 
-def _container(cluster: Cluster) -> Object:
+def _container(cluster: ResolvedCluster) -> Object:
     wanted, external = cluster.spec.mysql, cluster.spec.accounting.external
     ours = {
         "MARIADB_DATABASE": external.database,
         "MARIADB_USER": external.user,
-        "MARIADB_PASSWORD_FILE": f"{_SECRET}/{keys.PASSWORD}",
+        "MARIADB_PASSWORD_FILE": f"{_SECRET}/{secrets.PASSWORD}",
     }
     # Over its socket, as the user it runs as: this asks for no password.
     alive = {"exec": {"command": ["mariadb", "--execute=SELECT 1"]}}

@@ -2,11 +2,11 @@
 
 from typing import Final
 
-from sunk.operator.slurmcluster.builders import keyfiles, keys, pods, users
+from sunk.operator.slurmcluster.builders import keyfiles, pods, secrets, users
 from sunk.operator.slurmcluster.builders.metadata import LOGIN, metadata, selector
 from sunk.operator.slurmcluster.builders.pods import Object
+from sunk.operator.slurmcluster.resolve import ResolvedCluster
 from sunk.operator.slurmcluster.slurmconf.conf import CONTROLLER_PORT, ETC, SLURM_USER
-from sunk.operator.slurmcluster.view import Cluster
 
 NAME: Final = "sshd"
 SSH_PORT: Final = 22
@@ -15,11 +15,11 @@ _READY: Final = f"test -S /run/slurm/sack.socket && exec 3<> /dev/tcp/127.0.0.1/
 PUBLIC: Final = {"service.beta.kubernetes.io/coreweave-load-balancer-type": "public"}
 
 
-def objects(cluster: Cluster) -> tuple[Object, ...]:
+def objects(cluster: ResolvedCluster) -> tuple[Object, ...]:
     return (_service(cluster), _stateful_set(cluster)) if cluster.spec.login.enabled else ()
 
 
-def _service(cluster: Cluster) -> Object:
+def _service(cluster: ResolvedCluster) -> Object:
     wanted = cluster.spec.login.service
     annotations = (PUBLIC if wanted.expose_public_ip else {}) | wanted.annotations
     spec = pods.service(cluster, LOGIN, port=SSH_PORT, name="ssh") | {"type": wanted.type}
@@ -29,7 +29,7 @@ def _service(cluster: Cluster) -> Object:
     return {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec}
 
 
-def _stateful_set(cluster: Cluster) -> Object:
+def _stateful_set(cluster: ResolvedCluster) -> Object:
     wanted = cluster.spec.login
     volumes, _ = pods.claims(cluster.spec.compute.mounts)
     body = pods.Body(
@@ -37,7 +37,7 @@ def _stateful_set(cluster: Cluster) -> Object:
         # sackd drops root and is the one that reads the key.
         init=[keyfiles.container(cluster, wanted.image, owner=SLURM_USER)],
         volumes=[
-            *keyfiles.volumes(keys.auth(cluster), group=False),
+            *keyfiles.volumes(secrets.auth(cluster), group=False),
             users.volume(cluster),
             *volumes,
             *_more_volumes(cluster),
@@ -63,7 +63,7 @@ def _stateful_set(cluster: Cluster) -> Object:
     }
 
 
-def _container(cluster: Cluster) -> Object:
+def _container(cluster: ResolvedCluster) -> Object:
     wanted = cluster.spec.login
     _, mounts = pods.claims(cluster.spec.compute.mounts)
     ours = {
@@ -91,6 +91,6 @@ def _container(cluster: Cluster) -> Object:
     } | ({"securityContext": wanted.security_context} if wanted.security_context else {})
 
 
-def _more_volumes(cluster: Cluster) -> list[Object]:
+def _more_volumes(cluster: ResolvedCluster) -> list[Object]:
     wanted = cluster.spec.login
     return [pods.shared_memory(wanted.shared_memory, limits=wanted.resources), *pods.plain(wanted.volumes)]

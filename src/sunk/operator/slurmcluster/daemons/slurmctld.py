@@ -1,16 +1,15 @@
 """slurmctld: one Pod, whose state outlives it on a claim."""
 
+from pathlib import Path
 from typing import Any, Final
 
-from sunk.model.contract import clusterobjects
-from sunk.operator.slurmcluster.builders import keyfiles, keys, pods, users
+from sunk.operator.slurmcluster.builders import keyfiles, pods, secrets, users
 from sunk.operator.slurmcluster.builders.metadata import CONFIG_HASH, CONTROLLER, metadata, selector
 from sunk.operator.slurmcluster.builders.pods import Object
+from sunk.operator.slurmcluster.resolve import ResolvedCluster
 from sunk.operator.slurmcluster.slurmconf.conf import ACCOUNTING_PORT, CONTROLLER_PORT, ETC, STATE, restart_fingerprint
-from sunk.operator.slurmcluster.view import Cluster
 
 NAME: Final = "slurmctld"
-_KNOWN: Final = f"{STATE}/assoc_mgr_state"
 _USAGE: Final = f"{STATE}/assoc_usage"
 _NUMBERED: Final = f"{STATE}/clustername"
 _ACCOUNTED: Final = f"{STATE}/sunk-accounting"
@@ -18,14 +17,7 @@ _BOOKS: Final = "SUNK_ACCOUNTING"
 """Which slurmdbd and database keep the books of this cluster."""
 # With limits enforced slurmctld does not start before it has heard once from slurmdbd what they are. From then on it
 # knows them from its own state, and a slurmdbd that is away holds up nothing.
-_AWAIT_ACCOUNTING: Final = f"""\
-trap 'exit 1' TERM
-known() {{ [ -s {_KNOWN} ] && [ "$(cat {_ACCOUNTED} 2> /dev/null)" = "${_BOOKS}" ]; }}
-until known || timeout 3 bash -c 'exec 3<> "/dev/tcp/$HOST/$PORT"' 2> /dev/null; do
-    ((tries++ % 15)) || echo "waiting for slurmdbd at $HOST:$PORT, which this cluster has not heard from yet"
-    sleep 1
-done
-"""
+_AWAIT_ACCOUNTING: Final = Path(__file__).with_name("await_accounting.sh").read_text()
 # A step tells slurmctld the host of the srun that waits for it, by its name alone. One that is not found is looked for
 # over and over, for seconds and with the locks held, and jobs stay completing for a minute. So the names of Pods below
 # the Services of logins and nodes are found without them; the domain of this Kubernetes stands in the file.
@@ -57,38 +49,25 @@ echo "${_BOOKS}" > {_ACCOUNTED}
 """
 # A ping is answered by a slurmctld that hangs: its answer needs no lock. To read a node it has to take one. The node need
 # not exist, and a single one costs the same however many there are.
-_PROBED: Final = "sunk-probe"
-_ANSWER_SECONDS: Final = 8
-_ASK: Final = f"answer=$(timeout {_ANSWER_SECONDS} scontrol show node {_PROBED} 2>&1); code=$?"
-_ANSWERS: Final = f"""\
-{_ASK}
-case "$answer" in *"not found"* | NodeName=* | "No nodes"*) exit 0 ;; esac
-echo "slurmctld does not answer a read of a node: ${{answer:-nothing within {_ANSWER_SECONDS} s}}"
-exit 1
-"""
+_READY: Final = Path(__file__).with_name("slurmctld_ready.sh").read_text()
 # Only no answer at all tells a hang. An error of scontrol, over a file that a person has just broken, must not cost a
 # slurmctld that runs well and would not start again.
-_LIVES: Final = f"""\
-{_ASK}
-[ "$code" -eq 124 ] && echo "slurmctld hangs or is gone: nothing within {_ANSWER_SECONDS} s" && exit 1
-case "$answer" in *"Unable to contact"* | *"timed out"*) echo "$answer" && exit 1 ;; esac
-exit 0
-"""
-_LIFE_PERIOD: Final = 10
+_ALIVE: Final = Path(__file__).with_name("slurmctld_alive.sh").read_text()
+_LIVENESS_PERIOD: Final = 10
 _GO: Final = f"""\
 exec /init {NAME} -- "${{options[@]}}"
 """
 
 
-def objects(cluster: Cluster) -> tuple[Object, ...]:
+def objects(cluster: ResolvedCluster) -> tuple[Object, ...]:
     return (*_claim(cluster), _service(cluster), _deployment(cluster))
 
 
-def claim(cluster: Cluster) -> str:
+def claim(cluster: ResolvedCluster) -> str:
     return cluster.spec.controller.state.existing_claim or cluster.named("controller-state")
 
 
-def _claim(cluster: Cluster) -> tuple[Object, ...]:
+def _claim(cluster: ResolvedCluster) -> tuple[Object, ...]:
     state = cluster.spec.controller.state
     if state.existing_claim:
         return ()
@@ -102,7 +81,7 @@ def _claim(cluster: Cluster) -> tuple[Object, ...]:
     return ({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec},)
 
 
-def _service(cluster: Cluster) -> Object:
+def _service(cluster: ResolvedCluster) -> Object:
     # With an address of its own: names of Pods that went are remembered by resolvers for up to half a minute, and
     # nodes that do not reach slurmctld for that long are down. Readiness does not count, since a slurmctld that is too
     # busy to answer a ping must not be cut off from the answers it waits for.
@@ -110,7 +89,7 @@ def _service(cluster: Cluster) -> Object:
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata(cluster, CONTROLLER), "spec": spec}
 
 
-def _deployment(cluster: Cluster) -> Object:
+def _deployment(cluster: ResolvedCluster) -> Object:
     wanted = cluster.spec.controller
     body = pods.Body(
         containers=[_container(cluster), *pods.plain(wanted.containers)],
@@ -118,7 +97,7 @@ def _deployment(cluster: Cluster) -> Object:
         volumes=[
             _etc(cluster),
             _state(cluster),
-            *keyfiles.volumes(*keys.daemons(cluster)),
+            *keyfiles.volumes(*secrets.daemons(cluster)),
             users.volume(cluster),
             *pods.plain(wanted.volumes),
         ],
@@ -143,20 +122,21 @@ def _deployment(cluster: Cluster) -> Object:
     }
 
 
-def _container(cluster: Cluster) -> Object:
+def _container(cluster: ResolvedCluster) -> Object:
     wanted = cluster.spec.controller
-    answers, lives = ({"exec": {"command": ["/bin/bash", "-c", text]}} for text in (_ANSWERS, _LIVES))
-    patience = -(-wanted.hang_seconds // _LIFE_PERIOD)
+    ready, alive = ({"exec": {"command": ["/bin/bash", "-c", text]}} for text in (_READY, _ALIVE))
+    patience = -(-wanted.hang_seconds // _LIVENESS_PERIOD)
     return {
         "name": NAME,
         **pods.image(cluster, wanted.image),
-        **_started(cluster),
+        **_command_and_environment(cluster),
         "ports": [{"name": NAME, "containerPort": CONTROLLER_PORT}],
         # Half an hour: it may have tens of thousands of jobs to read.
-        "startupProbe": answers | {"periodSeconds": 1, "timeoutSeconds": 10, "failureThreshold": 1800},
-        "readinessProbe": answers | {"periodSeconds": 5, "timeoutSeconds": 10},
+        "startupProbe": ready | {"periodSeconds": 1, "timeoutSeconds": 10, "failureThreshold": 1800},
+        "readinessProbe": ready | {"periodSeconds": 5, "timeoutSeconds": 10},
         # A slurmctld that is busy answers late, and killing it would only add to its work: it has minutes.
-        "livenessProbe": lives | {"periodSeconds": _LIFE_PERIOD, "timeoutSeconds": 10, "failureThreshold": patience},
+        "livenessProbe": alive
+        | {"periodSeconds": _LIVENESS_PERIOD, "timeoutSeconds": 10, "failureThreshold": patience},
         **pods.resources(wanted.resources),
         "securityContext": pods.UNPRIVILEGED,
         "volumeMounts": [
@@ -169,7 +149,7 @@ def _container(cluster: Cluster) -> Object:
     }
 
 
-def _started(cluster: Cluster) -> Object:
+def _command_and_environment(cluster: ResolvedCluster) -> Object:
     variables = {
         pods.STOP: pods.stop(cluster.spec.controller.termination_grace_period_seconds),
         "LOGIN": cluster.named("login"),
@@ -182,7 +162,7 @@ def _started(cluster: Cluster) -> Object:
     return {"command": command, "env": pods.environment(variables | {_BOOKS: _books(cluster)})}
 
 
-def _books(cluster: Cluster) -> str:
+def _books(cluster: ResolvedCluster) -> str:
     accounting = cluster.spec.accounting
     external = accounting.external
     if accounting.remote_host:
@@ -190,7 +170,7 @@ def _books(cluster: Cluster) -> str:
     return f"{external.host}:{external.port}/{external.database}" if external.host else cluster.named("mysql")
 
 
-def _init(cluster: Cluster) -> list[Object]:
+def _init(cluster: ResolvedCluster) -> list[Object]:
     accounting = cluster.spec.accounting
     if not (accounting.enabled and accounting.enforce):
         return []
@@ -207,9 +187,9 @@ def _init(cluster: Cluster) -> list[Object]:
     return [made]
 
 
-def _etc(cluster: Cluster) -> Object:
-    return {"name": "etc", "configMap": {"name": cluster.named(clusterobjects.SLURM_CONF)}}
+def _etc(cluster: ResolvedCluster) -> Object:
+    return {"name": "etc", "configMap": {"name": cluster.named("slurm-conf")}}
 
 
-def _state(cluster: Cluster) -> Object:
+def _state(cluster: ResolvedCluster) -> Object:
     return {"name": "state", "persistentVolumeClaim": {"claimName": claim(cluster)}}

@@ -1,20 +1,20 @@
 """slurmdbd: between slurmctld and the database, if accounting is on and not somebody else's."""
 
+from pathlib import Path
 from typing import Final
 
 from sunk.model import names
-from sunk.model.contract import clusterobjects
-from sunk.operator.slurmcluster.builders import keyfiles, keys, pods, users
+from sunk.operator.slurmcluster.builders import keyfiles, pods, secrets, users
 from sunk.operator.slurmcluster.builders.metadata import ACCOUNTING, CONFIG_HASH, metadata, selector
 from sunk.operator.slurmcluster.builders.pods import Object
 from sunk.operator.slurmcluster.daemons.database import DATABASE_PORT
+from sunk.operator.slurmcluster.resolve import ResolvedCluster
 from sunk.operator.slurmcluster.slurmconf.conf import ACCOUNTING_PORT, ETC, JWT_KEY, KEYS, SLURM_USER, fingerprint
 from sunk.operator.slurmcluster.slurmconf.lines import overridden, owned, pairs, word
-from sunk.operator.slurmcluster.view import Cluster
 
 NAME: Final = "slurmdbd"
 FILE: Final = "slurmdbd.conf"
-PASSWORD_SECRET: Final = names.PASSWORD_SECRET
+PASSWORD_SECRET: Final = f"{names.GROUP}/password-secret"
 _TEMPLATE: Final = "/etc/sunk/slurmdbd"
 _SECRET: Final = "/etc/sunk/secret"  # noqa: S105 - a folder
 _AT: Final = "accounting.extraConfig"
@@ -24,34 +24,16 @@ FORBIDDEN: Final = dict.fromkeys((*_OURS, *_STORAGE), "it follows from accountin
 
 # slurmdbd reads its password from its file alone, which must be its own and nobody else's to read: no volume of
 # Kubernetes is, so the file is written here. Slurm takes \# for # and has no word for a quote.
-_BEGIN: Final = f"""\
-set -eu
-# The first process of a container is deaf to signals that it has not asked for.
-trap 'exit 0' TERM
-password=$(< {_SECRET}/{keys.PASSWORD})
-case $password in
-    *[[:cntrl:]\\"\\\\]*)
-        echo "The password of the database has a quote, a backslash or a control character, which Slurm cannot read." >&2
-        exit 2 ;;
-esac
-umask 077
-{{ cat {_TEMPLATE}/{FILE}; printf 'StoragePass="%s"\\n' "${{password//\\#/\\\\#}}"; }} > {ETC}/{FILE}
-# Behind the Service may be a Pod that is just gone, from which no answer comes for two minutes.
-until timeout 3 bash -c 'exec 3<> "/dev/tcp/$HOST/$PORT"' 2> /dev/null; do
-    echo "waiting for the database at $HOST:$PORT"
-    sleep 2
-done
-exec /init slurmdbd
-"""
+_START: Final = Path(__file__).with_name("slurmdbd.sh").read_text()
 
 
-def objects(cluster: Cluster) -> tuple[Object, ...]:
-    if not keys.serves_accounting(cluster):
+def objects(cluster: ResolvedCluster) -> tuple[Object, ...]:
+    if not secrets.serves_accounting(cluster):
         return ()
     return (_config_map(cluster), _service(cluster), _deployment(cluster))
 
 
-def slurmdbd_conf(cluster: Cluster) -> str:
+def slurmdbd_conf(cluster: ResolvedCluster) -> str:
     """Without the password."""
     external, (host, port) = cluster.spec.accounting.external, _database(cluster)
     name, jwt = cluster.named("accounting"), cluster.spec.rest.enabled
@@ -76,33 +58,33 @@ def slurmdbd_conf(cluster: Cluster) -> str:
     return "".join(f"{line}\n" for line in (*pairs(ours), *extra))
 
 
-def _database(cluster: Cluster) -> tuple[str, int]:
+def _database(cluster: ResolvedCluster) -> tuple[str, int]:
     external = cluster.spec.accounting.external
-    if keys.serves_database(cluster):
+    if secrets.serves_database(cluster):
         return cluster.named("mysql"), DATABASE_PORT
     return word(external.host, at="accounting.external.host"), external.port
 
 
-def annotations(cluster: Cluster) -> dict[str, str]:
+def annotations(cluster: ResolvedCluster) -> dict[str, str]:
     """Of the ConfigMap: what slurmdbd needs beside its file, so that a change of it is seen as one."""
-    return {PASSWORD_SECRET: keys.database(cluster)}
+    return {PASSWORD_SECRET: secrets.database(cluster)}
 
 
-def _config_map(cluster: Cluster) -> Object:
+def _config_map(cluster: ResolvedCluster) -> Object:
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": metadata(cluster, ACCOUNTING, name=clusterobjects.SLURMDBD_CONF, annotations=annotations(cluster)),
+        "metadata": metadata(cluster, ACCOUNTING, name="slurmdbd-conf", annotations=annotations(cluster)),
         "data": {FILE: slurmdbd_conf(cluster)},
     }
 
 
-def _service(cluster: Cluster) -> Object:
+def _service(cluster: ResolvedCluster) -> Object:
     spec = pods.service(cluster, ACCOUNTING, port=ACCOUNTING_PORT, name=NAME)
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata(cluster, ACCOUNTING), "spec": spec}
 
 
-def _deployment(cluster: Cluster) -> Object:
+def _deployment(cluster: ResolvedCluster) -> Object:
     wanted = cluster.spec.accounting
     body = pods.Body(
         containers=[_container(cluster)],
@@ -128,7 +110,7 @@ def _deployment(cluster: Cluster) -> Object:
     }
 
 
-def _container(cluster: Cluster) -> Object:
+def _container(cluster: ResolvedCluster) -> Object:
     wanted = cluster.spec.accounting
     host, port = _database(cluster)
     places = {"etc": ETC, "template": _TEMPLATE, "password": _SECRET, keyfiles.NAME: KEYS}
@@ -137,7 +119,7 @@ def _container(cluster: Cluster) -> Object:
     return {
         "name": NAME,
         **pods.image(cluster, wanted.image),
-        "command": ["/bin/bash", "-c", _BEGIN],
+        "command": ["/bin/bash", "-c", _START],
         "env": pods.environment(ours),
         "ports": [{"name": NAME, "containerPort": ACCOUNTING_PORT}],
         # It listens when the database has let it in. A first start makes tables, an upgrade may convert them for long.
@@ -154,10 +136,10 @@ def _container(cluster: Cluster) -> Object:
     }
 
 
-def _volumes(cluster: Cluster) -> list[Object]:
+def _volumes(cluster: ResolvedCluster) -> list[Object]:
     return [
         {"name": "etc", "emptyDir": {}},
-        {"name": "template", "configMap": {"name": cluster.named(clusterobjects.SLURMDBD_CONF)}},
-        pods.secret("password", secret=keys.database(cluster), items={keys.PASSWORD: keys.PASSWORD}),
-        *keyfiles.volumes(*keys.daemons(cluster)),
+        {"name": "template", "configMap": {"name": cluster.named("slurmdbd-conf")}},
+        pods.secret("password", secret=secrets.database(cluster), items={secrets.PASSWORD: secrets.PASSWORD}),
+        *keyfiles.volumes(*secrets.daemons(cluster)),
     ]

@@ -6,8 +6,8 @@ from sunk.model.contract import clusterobjects
 from sunk.operator.slurmcluster.builders import pods, users
 from sunk.operator.slurmcluster.builders.metadata import CONFIG_HASH, REST, metadata, selector
 from sunk.operator.slurmcluster.builders.pods import Object
+from sunk.operator.slurmcluster.resolve import ResolvedCluster
 from sunk.operator.slurmcluster.slurmconf.conf import ETC, restart_fingerprint
-from sunk.operator.slurmcluster.view import Cluster
 
 NAME: Final = "slurmrestd"
 REST_PORT: Final = clusterobjects.SLURMRESTD_PORT
@@ -17,7 +17,7 @@ _ALONE: Final = "disable_unshare_sysv,disable_unshare_files"
 _GRACE: Final = 10
 
 
-def objects(cluster: Cluster) -> tuple[Object, ...]:
+def objects(cluster: ResolvedCluster) -> tuple[Object, ...]:
     if not cluster.spec.rest.enabled:
         return ()
     spec = pods.service(cluster, REST, port=REST_PORT, name=NAME)
@@ -25,7 +25,7 @@ def objects(cluster: Cluster) -> tuple[Object, ...]:
     return service, _deployment(cluster)
 
 
-def _deployment(cluster: Cluster) -> Object:
+def _deployment(cluster: ResolvedCluster) -> Object:
     wanted = cluster.spec.rest
     body = pods.Body(
         containers=[_container(cluster)],
@@ -51,7 +51,7 @@ def _deployment(cluster: Cluster) -> Object:
     }
 
 
-def _container(cluster: Cluster) -> Object:
+def _container(cluster: ResolvedCluster) -> Object:
     wanted = cluster.spec.rest
     # Without slurmdbd the half that speaks with it does not load, and slurmrestd would not start.
     served = () if cluster.spec.accounting.enabled else ("-s", "openapi/slurmctld")

@@ -10,11 +10,11 @@ from typing import Any, Final
 from sunk.model import names
 from sunk.model.contract import clusterobjects
 from sunk.model.contract.syncerwrites import ACCOUNT_SUFFIX
-from sunk.operator.slurmcluster.builders import keyfiles, keys, pods
+from sunk.operator.slurmcluster.builders import keyfiles, pods, secrets
 from sunk.operator.slurmcluster.builders.metadata import CONFIG_HASH, SYNCER, metadata, selector
 from sunk.operator.slurmcluster.builders.pods import Object
+from sunk.operator.slurmcluster.resolve import ResolvedCluster
 from sunk.operator.slurmcluster.slurmconf.conf import CONTROLLER_PORT, ETC, restart_fingerprint
-from sunk.operator.slurmcluster.view import Cluster
 
 NAME: Final = clusterobjects.SYNCER
 PORT: Final = clusterobjects.HEALTH_PORT
@@ -26,27 +26,27 @@ _TOKEN_SECONDS: Final = 3607
 """What Kubernetes itself asks for; the kubelet renews it in time."""
 
 
-def objects(cluster: Cluster) -> tuple[Object, ...]:
+def objects(cluster: ResolvedCluster) -> tuple[Object, ...]:
     if not cluster.spec.syncer.enabled:
         return ()
     return (_account(cluster), _role(cluster), _binding(cluster), _service(cluster), _deployment(cluster))
 
 
-def account(cluster: Cluster) -> str:
+def account(cluster: ResolvedCluster) -> str:
     """The name of its account."""
     return f"{cluster.name}{ACCOUNT_SUFFIX}"
 
 
-def _account(cluster: Cluster) -> Object:
+def _account(cluster: ResolvedCluster) -> Object:
     meta = metadata(cluster, SYNCER) | {"name": account(cluster)}
     return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta, "automountServiceAccountToken": False}
 
 
-def _role(cluster: Cluster) -> Object:
+def _role(cluster: ResolvedCluster) -> Object:
     return {"apiVersion": f"{_RBAC}/v1", "kind": "Role", "metadata": metadata(cluster, SYNCER), "rules": rules(cluster)}
 
 
-def rules(cluster: Cluster) -> list[Object]:
+def rules(cluster: ResolvedCluster) -> list[Object]:
     """What it may do, in its own namespace. The operator must hold all of it, or it could not grant it."""
     follow, ours = ("get", "list", "watch"), (names.GROUP,)
     return [
@@ -72,7 +72,7 @@ def _rule(groups: tuple[str, ...], resources: tuple[str, ...], verbs: tuple[str,
     return made | ({"resourceNames": [only]} if only else {})
 
 
-def _binding(cluster: Cluster) -> Object:
+def _binding(cluster: ResolvedCluster) -> Object:
     return {
         "apiVersion": f"{_RBAC}/v1",
         "kind": "RoleBinding",
@@ -82,19 +82,19 @@ def _binding(cluster: Cluster) -> Object:
     }
 
 
-def _service(cluster: Cluster) -> Object:
+def _service(cluster: ResolvedCluster) -> Object:
     """For scrapers."""
     spec = pods.service(cluster, SYNCER, port=PORT, name="metrics")
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata(cluster, SYNCER), "spec": spec}
 
 
-def _deployment(cluster: Cluster) -> Object:
+def _deployment(cluster: ResolvedCluster) -> Object:
     wanted, user = cluster.spec.syncer, cluster.spec.controller.security_context
     body = pods.Body(
         containers=[_container(cluster)],
         init=[keyfiles.container(cluster, cluster.spec.controller.image), _sackd(cluster)],
         volumes=[
-            *keyfiles.volumes(keys.auth(cluster)),
+            *keyfiles.volumes(secrets.auth(cluster)),
             {"name": "run", "emptyDir": {"medium": "Memory", "sizeLimit": "64Mi"}},
             _token(),
         ],
@@ -119,7 +119,7 @@ def _deployment(cluster: Cluster) -> Object:
     }
 
 
-def _container(cluster: Cluster) -> Object:
+def _container(cluster: ResolvedCluster) -> Object:
     wanted = cluster.spec.syncer
     return {
         "name": NAME,
@@ -133,9 +133,9 @@ def _container(cluster: Cluster) -> Object:
         ],
         "ports": [{"name": "metrics", "containerPort": PORT}],
         # It answers from its first moment, also while it waits for slurmctld to give it a configuration.
-        "startupProbe": _asked("/healthz", periodSeconds=1, failureThreshold=60),
-        "readinessProbe": _asked("/readyz", periodSeconds=2),
-        "livenessProbe": _asked("/healthz", periodSeconds=10, failureThreshold=6),
+        "startupProbe": _http_get("/healthz", periodSeconds=1, failureThreshold=60),
+        "readinessProbe": _http_get("/readyz", periodSeconds=2),
+        "livenessProbe": _http_get("/healthz", periodSeconds=10, failureThreshold=6),
         **pods.resources(wanted.resources),
         "securityContext": pods.UNPRIVILEGED | {"readOnlyRootFilesystem": True},
         "volumeMounts": [
@@ -145,31 +145,33 @@ def _container(cluster: Cluster) -> Object:
     }
 
 
-def _asked(path: str, **how: int) -> Object:
-    return {"httpGet": {"path": path, "port": PORT}, "timeoutSeconds": 10, **how}
+def _http_get(path: str, **times: int) -> Object:
+    return {"httpGet": {"path": path, "port": PORT}, "timeoutSeconds": 10, **times}
 
 
-def arguments(cluster: Cluster) -> list[str]:
-    manner = cluster.spec.syncer.config.syncer
-    told: dict[str, Any] = {
+def arguments(cluster: ResolvedCluster) -> list[str]:
+    settings = cluster.spec.syncer.config.syncer
+    options: dict[str, Any] = {
         "cluster": cluster.name,
         "namespace": cluster.namespace,
         "port": PORT,
         "stop-seconds": _GRACE - 10,
-        "not-ready-after": manner.not_ready_after,
-        "wave-share": manner.wave_share,
-        "wave-delay": manner.wave_delay,
-        "skew": manner.clock_skew,
-        "calm": manner.calm,
-        "gather": manner.gather,
-        "restart-unknown-after": manner.restart_unknown_after,
-        "forget-after": manner.forget_after,
+        "not-ready-after": settings.not_ready_after,
+        "wave-share": settings.wave_share,
+        "wave-delay": settings.wave_delay,
+        "skew": settings.clock_skew,
+        "calm": settings.calm,
+        "gather": settings.gather,
+        "restart-unknown-after": settings.restart_unknown_after,
+        "forget-after": settings.forget_after,
     }
-    words = [f"--{name}={value:g}" if isinstance(value, float) else f"--{name}={value}" for name, value in told.items()]
-    return [*words, "--clean-up" if manner.slurm_node_clean_up else "--no-clean-up"]
+    words = [
+        f"--{name}={value:g}" if isinstance(value, float) else f"--{name}={value}" for name, value in options.items()
+    ]
+    return [*words, "--clean-up" if settings.slurm_node_clean_up else "--no-clean-up"]
 
 
-def _sackd(cluster: Cluster) -> Object:
+def _sackd(cluster: ResolvedCluster) -> Object:
     """Runs as long as the Pod does, and starts before it: s6 starts it again while slurmctld is still to come."""
     options = f"--conf-server {cluster.named('controller')}:{CONTROLLER_PORT}"
     return {

@@ -45,28 +45,27 @@ def render(  # noqa: PLR0913 - one argument an option
     Secrets are made in the cluster and not shown. What would be refused there is refused here, with the same words.
     """  # noqa: D301 - click's mark for a paragraph that is not wrapped
     from sunk.operator.slurmcluster.render.values import spec
-    from sunk.operator.slurmcluster.view import view
+    from sunk.operator.slurmcluster.resolve import resolve
 
     if definitions and configuration:
         raise Refusal("--definitions and --configuration are two things to show: give one of them.")
     if everything and not definitions:
         raise Refusal("--all says which definitions to show: give --definitions with it.")
-    found = spec(chart, values)
+    cluster_spec = spec(chart, values)
     if definitions:
         from sunk.operator.slurmcluster.render.layers import definitions as composed
 
-        click.echo(composed(found.compute, everything=everything))
+        click.echo(composed(cluster_spec.compute, everything=everything))
         return
-    cluster = view(found, name=name, namespace=namespace)
+    cluster = resolve(cluster_spec, name=name, namespace=namespace)
     if configuration:
         from sunk.operator.slurmcluster.slurmconf.conf import configuration as files
 
         click.echo("\n".join(f"# {file}\n{text}" for file, text in files(cluster).items()))
         return
     from sunk.model.plainyaml import dump
-    from sunk.operator.slurmcluster.builders.objects import objects
+    from sunk.operator.slurmcluster.objects import marked, objects
     from sunk.operator.slurmcluster.slurmconf.conf import configuration as files
-    from sunk.operator.slurmcluster.slurmconf.mark import marked
 
     built = objects(cluster, files=marked(files(cluster), cluster=cluster)[0])
-    click.echo("---\n".join(dump(one) for one in built))
+    click.echo("---\n".join(dump(body) for body in built))

@@ -23,7 +23,7 @@ Row = tuple[str, str, str]
 def definitions(compute: Compute, *, everything: bool = False) -> str:
     """The enabled definitions, or all of them."""
     nodes, shipped = json.decode(json.encode(compute.nodes)), json.decode(json.encode(compute.layers))
-    chosen = sorted(name for name, one in compute.nodes.items() if everything or one.enabled is True)
+    chosen = sorted(name for name, definition in compute.nodes.items() if everything or definition.enabled is True)
     if not chosen:
         return f"No definition is enabled. {_others(compute.nodes)}"
     parts = []
@@ -93,7 +93,7 @@ def _plain(value: Any) -> str:
     """As in YAML, on one line."""
     if isinstance(value, str):
         return value
-    if isinstance(value, Sequence) and all(isinstance(each, str) for each in value):
+    if isinstance(value, Sequence) and all(isinstance(item, str) for item in value):
         return f"[{', '.join(value)}]"
     return json.encode(value).decode()
 

@@ -103,21 +103,21 @@ async def _uid(client: Client, body: dict[str, Any]) -> str:
     """The uid of our object; empty if there is none. One of somebody else is refused."""
     kind, at = body["kind"], body["metadata"]
     try:
-        found: Record = await client.get(replace(KINDS[kind], record=Record), at["name"], namespace=at["namespace"])
+        record: Record = await client.get(replace(KINDS[kind], record=Record), at["name"], namespace=at["namespace"])
     except NotFound:
         return ""
-    if not _is_ours(found, body):
+    if not _is_ours(record, body):
         told = f"{kind} {at['namespace']}/{at['name']} is there already and is not of this SlurmCluster: nothing is changed."
         raise Refusal(f"{told} {_ADVICE.get(kind, _RENAME)}")
-    return found.metadata.uid
+    return record.metadata.uid
 
 
-def _is_ours(found: Record, body: dict[str, Any]) -> bool:
-    owners = {one["uid"] for one in body["metadata"].get("ownerReferences", ())}
+def _is_ours(record: Record, body: dict[str, Any]) -> bool:
+    owners = {owner["uid"] for owner in body["metadata"].get("ownerReferences", ())}
     if owners:
-        return any(_owned(found, uid) for uid in owners)
+        return any(_owned(record, uid) for uid in owners)
     marks = (names.CLUSTER, names.MANAGED_BY)
-    return all(found.metadata.labels.get(key) == body["metadata"]["labels"].get(key) for key in marks)
+    return all(record.metadata.labels.get(key) == body["metadata"]["labels"].get(key) for key in marks)
 
 
 async def prune(client: Client, objects: Sequence[dict[str, Any]], *, namespace: str, cluster: str, uid: str) -> int:
@@ -126,23 +126,23 @@ async def prune(client: Client, objects: Sequence[dict[str, Any]], *, namespace:
     count = 0
     for kind in PRUNED:
         ours = Scope(namespace=namespace, labels=f"{names.CLUSTER}={cluster},{names.MANAGED_BY}=sunk")
-        for found in (await client.list(KINDS[kind], ours)).items:
-            if (kind, found.metadata.name) not in wanted and _owned(found, uid):
-                count += await _delete(client, KINDS[kind], found)
+        for record in (await client.list(KINDS[kind], ours)).items:
+            if (kind, record.metadata.name) not in wanted and _owned(record, uid):
+                count += await _delete(client, KINDS[kind], record)
     return count
 
 
-def _owned(found: Record, uid: str) -> bool:
-    return any(one.controller and one.uid == uid for one in found.metadata.owner_references)
+def _owned(record: Record, uid: str) -> bool:
+    return any(owner.controller and owner.uid == uid for owner in record.metadata.owner_references)
 
 
-async def _delete(client: Client, resource: Resource[Any], found: Record) -> bool:
-    if found.metadata.deletion_timestamp is not None:
+async def _delete(client: Client, resource: Resource[Any], record: Record) -> bool:
+    if record.metadata.deletion_timestamp is not None:
         return False
-    at = Preconditions(uid=found.metadata.uid, resource_version=found.metadata.resource_version)
-    how = Deletion(preconditions=at, propagation_policy="Background")
+    at = Preconditions(uid=record.metadata.uid, resource_version=record.metadata.resource_version)
+    deletion = Deletion(preconditions=at, propagation_policy="Background")
     try:
-        await client.delete(resource, found.metadata.name, how, namespace=found.metadata.namespace)
+        await client.delete(resource, record.metadata.name, deletion, namespace=record.metadata.namespace)
     except NotFound:
         return False
     return True

@@ -15,10 +15,10 @@ from sunk.kube.errors import NotFound
 from sunk.kube.resource import Resource
 from sunk.model.contract.keyset import SLURM_JWKS, SLURM_KEY
 from sunk.model.refusal import Refusal
-from sunk.operator.slurmcluster.builders import keys
+from sunk.operator.slurmcluster.builders import secrets
+from sunk.operator.slurmcluster.resolve import ResolvedCluster
 from sunk.operator.slurmcluster.rollout.apply import CLAIMS
 from sunk.operator.slurmcluster.slurmconf.conf import JWT_KEY
-from sunk.operator.slurmcluster.view import Cluster
 
 ETC_FILES: Final = "slurmConfig.slurmCtld.etcConfigMap"
 _KEYS: Final = (SLURM_KEY, SLURM_JWKS, JWT_KEY)
@@ -26,7 +26,7 @@ LARGEST: Final = 768 * 1024
 """Bytes. They lie beside our own files in one ConfigMap, which may have a mebibyte."""
 
 
-class Reference(Struct, frozen=True):
+class ReferencedObject(Struct, frozen=True):
     at: str
     """Where it stands in the values."""
     kind: str
@@ -37,21 +37,21 @@ class Reference(Struct, frozen=True):
         return CLAIMS if self.kind == "PersistentVolumeClaim" else CONFIG_MAPS
 
 
-def references(cluster: Cluster) -> list[Reference]:
-    claims = [Reference(at, "PersistentVolumeClaim", name) for at, name in _claims(cluster) if name]
-    return claims + [Reference(at, "ConfigMap", name) for at, name in _config_maps(cluster) if name]
+def references(cluster: ResolvedCluster) -> list[ReferencedObject]:
+    claims = [ReferencedObject(at, "PersistentVolumeClaim", name) for at, name in _claims(cluster) if name]
+    return claims + [ReferencedObject(at, "ConfigMap", name) for at, name in _config_maps(cluster) if name]
 
 
-async def check(client: Client, cluster: Cluster) -> None:
+async def check(client: Client, cluster: ResolvedCluster) -> None:
     """Refuse a cluster that could not start for want of what it names."""
-    for one in references(cluster):
+    for referenced in references(cluster):
         try:
-            await client.get(one.resource, one.name, namespace=cluster.namespace)
+            await client.get(referenced.resource, referenced.name, namespace=cluster.namespace)
         except NotFound:
-            raise Refusal(_missing(one, cluster)) from None
+            raise Refusal(_missing(referenced, cluster)) from None
 
 
-async def etc_files(client: Client, cluster: Cluster) -> dict[str, str]:
+async def etc_files(client: Client, cluster: ResolvedCluster) -> dict[str, str]:
     """People's own files for /etc/slurm, by name.
 
     They are copied into the configuration and not mounted as they are: an edit is then tried like everything else, and
@@ -61,30 +61,30 @@ async def etc_files(client: Client, cluster: Cluster) -> dict[str, str]:
     if not name:
         return {}
     try:
-        found = await client.get(CONFIG_MAPS, name, namespace=cluster.namespace)
+        config_map = await client.get(CONFIG_MAPS, name, namespace=cluster.namespace)
     except NotFound:
-        raise Refusal(_missing(Reference(ETC_FILES, "ConfigMap", name), cluster)) from None
-    if found.binary_data:
-        raise Refusal(f"{ETC_FILES}: {min(found.binary_data)} of ConfigMap {name} is no text. Take it out.")
-    size = sum(len(text.encode()) for text in found.data.values())
+        raise Refusal(_missing(ReferencedObject(ETC_FILES, "ConfigMap", name), cluster)) from None
+    if config_map.binary_data:
+        raise Refusal(f"{ETC_FILES}: {min(config_map.binary_data)} of ConfigMap {name} is no text. Take it out.")
+    size = sum(len(text.encode()) for text in config_map.data.values())
     if size > LARGEST:
         raise Refusal(f"{ETC_FILES}: the files of ConfigMap {name} have {size} bytes, and there is room for {LARGEST}.")
-    return {file: text for file, text in found.data.items() if file not in _KEYS}
+    return {file: text for file, text in config_map.data.items() if file not in _KEYS}
 
 
-def _missing(one: Reference, cluster: Cluster) -> str:
-    return f"{one.at}: there is no {one.kind} {cluster.namespace}/{one.name}. Make it."
+def _missing(referenced: ReferencedObject, cluster: ResolvedCluster) -> str:
+    return f"{referenced.at}: there is no {referenced.kind} {cluster.namespace}/{referenced.name}. Make it."
 
 
-def _claims(cluster: Cluster) -> Iterator[tuple[str, str]]:
+def _claims(cluster: ResolvedCluster) -> Iterator[tuple[str, str]]:
     yield "controller.state.existingClaim", cluster.spec.controller.state.existing_claim
-    if keys.serves_database(cluster):
+    if secrets.serves_database(cluster):
         yield "mysql.storage.existingClaim", cluster.spec.mysql.storage.existing_claim
     for number, mount in enumerate(cluster.spec.compute.mounts):
         yield f"compute.mounts[{number}].pvc", mount.pvc
 
 
-def _config_maps(cluster: Cluster) -> Iterator[tuple[str, str]]:
+def _config_maps(cluster: ResolvedCluster) -> Iterator[tuple[str, str]]:
     config = cluster.spec.slurm_config
     yield "users.configMap", cluster.spec.users.config_map
     yield ETC_FILES, config.slurm_ctld.etc_config_map

@@ -9,14 +9,16 @@ from msgspec import Struct
 from sunk.kube.resource import Metadata, Record
 from sunk.model import names
 from sunk.model.cluster.kind import SlurmClusterSpec, SlurmClusterStatus
-from sunk.model.contract import conditions
-from sunk.model.contract.conditions import CONFIG_APPLIED, HELD, IN_STEP, READY
 from sunk.model.contract.report import Report
 from sunk.model.nodeset import Condition
 from sunk.objects.nodesets import NodeSet
 
+READY: Final = "Ready"
+CONFIG_APPLIED: Final = "ConfigApplied"
 NO_NODE_FITS: Final = "NoNodeFits"
+IN_STEP: Final = "InStep"
 UNREACHABLE: Final = "SlurmUnreachable"
+HELD: Final = "Held"
 STUCK: Final = "Stuck"
 DELAYED: Final = "Delayed"
 IN_PART: Final = (HELD, STUCK, DELAYED)
@@ -55,7 +57,7 @@ class Workload(Record, frozen=True, gc=False):
         return settled and now.ready_replicas >= self.spec.replicas
 
 
-class Configuration(Struct, frozen=True):
+class ConfigurationProgress(Struct, frozen=True):
     """How far the configuration has come: hash wanted, hash in force, and what stands between them."""
 
     wanted: str = ""
@@ -68,182 +70,180 @@ class Configuration(Struct, frozen=True):
     """Of the slurmctld that runs with it, if it was asked just now."""
 
 
-class Sight(Struct, frozen=True):
+class ClusterObservation(Struct, frozen=True):
     """Everything that a status is made of. With a `problem` nothing of the spec could be acted upon."""
 
     workloads: dict[str, Workload]
     """By what they are called behind the name of the cluster: controller, login, …"""
     node_sets: Sequence[NodeSet]
-    configuration: Configuration
+    configuration: ConfigurationProgress
     problem: str = ""
     report: Report | None = None
     """What the syncer says; nothing, if it has not said anything yet."""
 
     @property
     def staying(self) -> list[NodeSet]:
-        return [one for one in self.node_sets if one.metadata.deletion_timestamp is None]
+        return [node_set for node_set in self.node_sets if node_set.metadata.deletion_timestamp is None]
 
     @property
     def leaving(self) -> list[NodeSet]:
-        return [one for one in self.node_sets if one.metadata.deletion_timestamp is not None]
+        return [node_set for node_set in self.node_sets if node_set.metadata.deletion_timestamp is not None]
 
 
-Said = tuple[str, bool, str, str]
+DraftCondition = tuple[str, bool, str, str]
 
 
-def status(meta: Metadata, spec: SlurmClusterSpec, *, before: SlurmClusterStatus, sight: Sight) -> SlurmClusterStatus:
-    said = list(_said(spec, sight))
+def status(
+    meta: Metadata, spec: SlurmClusterSpec, *, before: SlurmClusterStatus, observed: ClusterObservation
+) -> SlurmClusterStatus:
+    drafts = list(_draft_conditions(spec, observed))
     # What waits for a person or for better times on a few nodes keeps nobody from using the others.
-    lacking = [f"{kind}: {message}" for kind, holds, reason, message in said if not holds and reason not in IN_PART]
-    ready: Said = (
-        (READY, False, "Refused", sight.problem)
-        if sight.problem
-        else (
-            READY,
-            not lacking,
-            conditions.LACKING if lacking else "Available",
-            "; ".join(lacking) or "all of it is there",
-        )
+    lacking = [f"{kind}: {message}" for kind, holds, reason, message in drafts if not holds and reason not in IN_PART]
+    ready: DraftCondition = (
+        (READY, False, "Refused", observed.problem)
+        if observed.problem
+        else (READY, not lacking, "Lacking" if lacking else "Available", "; ".join(lacking) or "all of it is there")
     )
     return SlurmClusterStatus(
         observed_generation=meta.generation,
-        slurm_version=sight.configuration.version or before.slurm_version,
-        config_wanted=sight.configuration.wanted or before.config_wanted,
-        config_applied=sight.configuration.applied or before.config_applied,
-        node_sets=len(sight.staying),
-        nodes_desired=sum(one.status.desired_number_scheduled for one in sight.staying),
-        nodes_ready=sum(one.status.number_ready for one in sight.staying),
-        conditions=tuple(_conditions(meta, before=before, said=[ready, *said])),
+        slurm_version=observed.configuration.version or before.slurm_version,
+        config_wanted=observed.configuration.wanted or before.config_wanted,
+        config_applied=observed.configuration.applied or before.config_applied,
+        node_sets=len(observed.staying),
+        nodes_desired=sum(node_set.status.desired_number_scheduled for node_set in observed.staying),
+        nodes_ready=sum(node_set.status.number_ready for node_set in observed.staying),
+        conditions=tuple(_conditions(meta, before=before, drafts=[ready, *drafts])),
         syncer=before.syncer,
         suspicion_answered=before.suspicion_answered,
     )
 
 
-def _said(spec: SlurmClusterSpec, sight: Sight) -> Iterable[Said]:
-    yield _part(sight, conditions.CONTROLLER_AVAILABLE, ("controller",) if spec.controller.replicas else ())
+def _draft_conditions(spec: SlurmClusterSpec, observed: ClusterObservation) -> Iterable[DraftCondition]:
+    yield _part(observed, "ControllerAvailable", ("controller",) if spec.controller.replicas else ())
     ours = spec.accounting.enabled and not spec.accounting.remote_host
     own = ours and not spec.accounting.external.host
-    yield _part(
-        sight, conditions.ACCOUNTING_AVAILABLE, (*(("mysql",) if own else ()), *(("accounting",) if ours else ()))
-    )
-    yield _part(sight, conditions.LOGIN_AVAILABLE, ("login",) if spec.login.enabled and spec.login.replicas else ())
-    yield _node_sets(spec, sight)
-    yield _configuration(sight.configuration)
-    yield _in_step(spec, sight)
+    yield _part(observed, "AccountingAvailable", (*(("mysql",) if own else ()), *(("accounting",) if ours else ())))
+    yield _part(observed, "LoginAvailable", ("login",) if spec.login.enabled and spec.login.replicas else ())
+    yield _node_sets(spec, observed)
+    yield _configuration(observed.configuration)
+    yield _in_step(spec, observed)
 
 
-def _part(sight: Sight, kind: str, wanted: tuple[str, ...]) -> Said:
+def _part(observed: ClusterObservation, kind: str, wanted: tuple[str, ...]) -> DraftCondition:
     if not wanted:
         return kind, True, "NotWanted", "it is switched off, or somebody else's"
-    missing = [one for one in wanted if one not in sight.workloads]
+    missing = [name for name in wanted if name not in observed.workloads]
     if missing:
-        return kind, False, conditions.NOT_MADE, f"{', '.join(missing)} is still to be made"
-    late = [_words(one, sight.workloads[one]) for one in wanted if not sight.workloads[one].there]
-    return (
-        (kind, False, conditions.NOT_READY, ", ".join(late))
-        if late
-        else (kind, True, "Ready", f"{', '.join(wanted)}: ready")
-    )
+        return kind, False, "NotMade", f"{', '.join(missing)} is still to be made"
+    late = [_words(name, observed.workloads[name]) for name in wanted if not observed.workloads[name].there]
+    return (kind, False, "NotReady", ", ".join(late)) if late else (kind, True, "Ready", f"{', '.join(wanted)}: ready")
 
 
 def _words(name: str, workload: Workload) -> str:
     return f"{workload.status.ready_replicas} of {workload.spec.replicas} {name} are ready"
 
 
-def _node_sets(spec: SlurmClusterSpec, sight: Sight) -> Said:
+def _node_sets(spec: SlurmClusterSpec, observed: ClusterObservation) -> DraftCondition:
     kind = "NodeSetsAvailable"
-    unfit = [one for one in sight.staying if _has_nowhere_to_go(one)]
+    unfit = [node_set for node_set in observed.staying if _has_nowhere_to_go(node_set)]
     if unfit:
         return kind, False, NO_NODE_FITS, "; ".join(_nowhere(unfit))
-    late = [f"{one.metadata.name}: {_nodes(one)}" for one in sight.staying if _lacks(one)]
-    late += [f"{one.metadata.name}: {_RETURNS}" for one in sight.leaving if _is_wanted(spec, one)]
+    late = [f"{node_set.metadata.name}: {_nodes(node_set)}" for node_set in observed.staying if _lacks(node_set)]
+    late += [f"{node_set.metadata.name}: {_RETURNS}" for node_set in observed.leaving if _is_wanted(spec, node_set)]
     if late:
-        return kind, False, conditions.NODES_MISSING, ", ".join(late)
-    told = f"{len(sight.staying)} NodeSets have their nodes"
-    return kind, True, "Ready", f"{told}; {farewell(sight.leaving)}" if sight.leaving else told
+        return kind, False, "NodesMissing", ", ".join(late)
+    told = f"{len(observed.staying)} NodeSets have their nodes"
+    return kind, True, "Ready", f"{told}; {leaving_message(observed.leaving)}" if observed.leaving else told
 
 
 def _nowhere(unfit: Iterable[NodeSet]) -> Iterator[str]:
     """Why they have no Nodes: those that would fit are another's, or there are none."""
     alone = []
-    for one in unfit:
-        if one.status.nodes_claimed_by:
-            holders = ", ".join(one.status.nodes_claimed_by)
-            yield f"compute.nodes.{_definition(one)}: all Nodes that would fit are claimed by NodeSet {holders}. {_CLAIMED}"
+    for node_set in unfit:
+        if node_set.status.nodes_claimed_by:
+            holders = ", ".join(node_set.status.nodes_claimed_by)
+            yield f"compute.nodes.{_definition(node_set)}: all Nodes that would fit are claimed by NodeSet {holders}. {_CLAIMED}"
         else:
-            alone.append(f"compute.nodes.{_definition(one)}")
+            alone.append(f"compute.nodes.{_definition(node_set)}")
     if alone:
         yield f"{', '.join(alone)}: {_NOWHERE}"
 
 
-def farewell(leaving: Iterable[NodeSet]) -> str:
+def leaving_message(leaving: Iterable[NodeSet]) -> str:
     """What is to be said about NodeSets that nobody asks for any more, and that wait for their jobs."""
-    told = ", ".join(sorted(one.metadata.name for one in leaving))
+    told = ", ".join(sorted(node_set.metadata.name for node_set in leaving))
     return f"the nodes of {told} leave when their jobs have ended, or with them if {names.FORCE_DELETION}=true is on the NodeSet"
 
 
-def _is_wanted(spec: SlurmClusterSpec, one: NodeSet) -> bool:
-    found = spec.compute.nodes.get(_definition(one))
-    return found is not None and found.enabled is True
+def _is_wanted(spec: SlurmClusterSpec, node_set: NodeSet) -> bool:
+    definition = spec.compute.nodes.get(_definition(node_set))
+    return definition is not None and definition.enabled is True
 
 
-def _definition(one: NodeSet) -> str:
-    return one.metadata.name.removeprefix(f"{one.spec.cluster}-")
+def _definition(node_set: NodeSet) -> str:
+    return node_set.metadata.name.removeprefix(f"{node_set.spec.cluster}-")
 
 
-def _has_nowhere_to_go(one: NodeSet) -> bool:
+def _has_nowhere_to_go(node_set: NodeSet) -> bool:
     """Also where it asks for as many as there are, and gets what it asks for by having none."""
-    seen = one.status.observed_generation >= one.metadata.generation
-    return seen and one.spec.replicas != 0 and not one.status.number_feasible and not one.status.members
+    seen = node_set.status.observed_generation >= node_set.metadata.generation
+    return seen and node_set.spec.replicas != 0 and not node_set.status.number_feasible and not node_set.status.members
 
 
-def _lacks(one: NodeSet) -> bool:
-    seen = one.status.observed_generation >= one.metadata.generation
-    return not seen or one.status.number_ready < one.status.desired_number_scheduled
+def _lacks(node_set: NodeSet) -> bool:
+    seen = node_set.status.observed_generation >= node_set.metadata.generation
+    return not seen or node_set.status.number_ready < node_set.status.desired_number_scheduled
 
 
-def _nodes(one: NodeSet) -> str:
-    told = next((each.message for each in one.status.conditions if each.type == READY and each.status != "True"), "")
-    return told or f"{one.status.number_ready} of {one.status.desired_number_scheduled} nodes are ready"
+def _nodes(node_set: NodeSet) -> str:
+    told = next(
+        (
+            condition.message
+            for condition in node_set.status.conditions
+            if condition.type == READY and condition.status != "True"
+        ),
+        "",
+    )
+    return told or f"{node_set.status.number_ready} of {node_set.status.desired_number_scheduled} nodes are ready"
 
 
-def _configuration(found: Configuration) -> Said:
-    if found.wanted and found.wanted == found.applied:
-        return CONFIG_APPLIED, True, "Applied", found.message or "Slurm runs with it"
-    return CONFIG_APPLIED, False, found.reason, found.message or "not in force yet"
+def _configuration(progress: ConfigurationProgress) -> DraftCondition:
+    if progress.wanted and progress.wanted == progress.applied:
+        return CONFIG_APPLIED, True, "Applied", progress.message or "Slurm runs with it"
+    return CONFIG_APPLIED, False, progress.reason, progress.message or "not in force yet"
 
 
-def _in_step(spec: SlurmClusterSpec, sight: Sight) -> Said:
+def _in_step(spec: SlurmClusterSpec, observed: ClusterObservation) -> DraftCondition:
     """Whether Slurm and Kubernetes are kept in step, and what of it waits."""
     if not spec.syncer.enabled or not spec.syncer.replicas or not spec.controller.replicas:
-        what = (
+        cause = (
             "controller.replicas is 0" if spec.syncer.enabled and spec.syncer.replicas else "the syncer is switched off"
         )
-        return IN_STEP, False, conditions.SWITCHED_OFF, f"{what}: nothing drains, removes or configures Slurm nodes"
-    kind, there, reason, message = _part(sight, IN_STEP, ("syncer",))
-    told = sight.report
+        return IN_STEP, False, "SwitchedOff", f"{cause}: nothing drains, removes or configures Slurm nodes"
+    kind, there, reason, message = _part(observed, IN_STEP, ("syncer",))
+    report = observed.report
     # First, since a syncer that cannot read Slurm is not ready either, and this is why.
-    if told is not None and told.unseen:
-        return kind, False, UNREACHABLE, f"{told.unseen}; {_OLD}"
+    if report is not None and report.unseen:
+        return kind, False, UNREACHABLE, f"{report.unseen}; {_OLD}"
     if not there:
         return kind, False, reason, f"{message}; {_OLD}"
-    return _waits(told) if told is not None else (kind, False, "Waiting", "the syncer is yet to say")
+    return _waits(report) if report is not None else (kind, False, "Waiting", "the syncer is yet to say")
 
 
-def _waits(told: Report) -> Said:
-    if told.held:
-        return IN_STEP, False, HELD, f"nothing is deleted while this is hard to believe: {told.held}"
-    if told.stuck:
-        return IN_STEP, False, STUCK, "; ".join(told.stuck)
-    if told.delayed:
-        return IN_STEP, False, DELAYED, told.delayed
-    return IN_STEP, True, IN_STEP, "Slurm's nodes and their Pods are kept in step"
+def _waits(report: Report) -> DraftCondition:
+    if report.held:
+        return IN_STEP, False, HELD, f"nothing is deleted while this is hard to believe: {report.held}"
+    if report.stuck:
+        return IN_STEP, False, STUCK, "; ".join(report.stuck)
+    if report.delayed:
+        return IN_STEP, False, DELAYED, report.delayed
+    return IN_STEP, True, "InStep", "Slurm's nodes and their Pods are kept in step"
 
 
-def _conditions(meta: Metadata, *, before: SlurmClusterStatus, said: Sequence[Said]) -> Iterable[Condition]:
+def _conditions(meta: Metadata, *, before: SlurmClusterStatus, drafts: Sequence[DraftCondition]) -> Iterable[Condition]:
     now = datetime.now(UTC).replace(microsecond=0)
-    for kind, holds, reason, message in said:
+    for kind, holds, reason, message in drafts:
         told: Literal["True", "False"] = "True" if holds else "False"
-        old = next((one for one in before.conditions if one.type == kind), None)
+        old = next((condition for condition in before.conditions if condition.type == kind), None)
         since = old.last_transition_time if old is not None and old.status == told else now
         yield Condition(kind, told, since, reason, message[:_LONGEST], meta.generation)

@@ -1,7 +1,7 @@
 """slurm.conf and its companions, out of a SlurmCluster.
 
 Everything that is sent to nodes by slurmctld (configless) lies in one ConfigMap; its hash is what "the configuration"
-means. slurmctld reads it anew by starting itself once more and keeps the old one if that does not work, so hardly
+means. slurmctld reads it again by starting itself once more and keeps the old one if that does not work, so hardly
 anything needs a new Pod; what does is in `RESTART`.
 """
 
@@ -11,26 +11,28 @@ from hashlib import sha256
 from typing import Final
 
 from sunk.model.cluster.configuration import PriorityWeights
-from sunk.model.contract import clusterobjects
-from sunk.operator.slurmcluster.compute.scripts import EPILOG, PROLOG, UNKILLABLE
+from sunk.operator.slurmcluster.resolve import ResolvedCluster
 from sunk.operator.slurmcluster.slurmconf import gres
-from sunk.operator.slurmcluster.slurmconf.leaving import leaving
 from sunk.operator.slurmcluster.slurmconf.lines import overridden, owned, pairs, word
-from sunk.operator.slurmcluster.slurmconf.partitions import partitions
-from sunk.operator.slurmcluster.view import Cluster
+from sunk.operator.slurmcluster.slurmconf.partitions import partitions, retiring
 
 SLURM_CONF: Final = "slurm.conf"
 PLUGSTACK: Final = "plugstack.conf"
 JOB_ENV_PLUGIN: Final = "optional /usr/lib/sunk/job_env.so\n"
 """Hands the environment of a definition on to jobs. Optional, since clients in other images read the file too."""
-CONTROLLER_PORT: Final = clusterobjects.SLURMCTLD_PORT
-NODE_PORT: Final = clusterobjects.SLURMD_PORT
-ACCOUNTING_PORT: Final = clusterobjects.SLURMDBD_PORT
+CONTROLLER_PORT: Final = 6817
+NODE_PORT: Final = 6818
+ACCOUNTING_PORT: Final = 6819
 SLURM_USER: Final = 64030
 STATE: Final = "/var/spool/slurmctld"
 ETC: Final = "/etc/slurm"
 KEYS: Final = "/etc/sunk/keys"
-"""Where daemons find their keys that are not root; see `keyfiles`."""
+"""Where daemons find their keys that are not root; see `builders.keyfiles`."""
+SCRIPTS: Final = "/etc/sunk/scripts"
+"""Where compute Pods have the scripts that slurm.conf names; see `compute.scripts`."""
+PROLOG: Final = f"{SCRIPTS}/prolog"
+EPILOG: Final = f"{SCRIPTS}/epilog"
+UNKILLABLE: Final = f"{SCRIPTS}/unkillable"
 JWT_KEY: Final = "jwt_hs256.key"
 EXTRA: Final = "slurmConfig.extraConfig"
 
@@ -52,20 +54,20 @@ FORBIDDEN: Final = {
 JOINED: Final = ("SlurmctldParameters", "SchedulerParameters", "GresTypes", "AccountingStorageTRES")
 """Lists: what people add there stands beside ours, and does not take it away."""
 RESTART: Final = ("SlurmctldPort", "AuthType", "CredType", "AuthAltTypes", "AuthAltParameters")
-"""What slurmctld cannot change while it reads its configuration anew."""
+"""What slurmctld cannot change while it reads its configuration again."""
 
 Settings = dict[str, str | int]
 
 
-def configuration(cluster: Cluster, *, before: str = "") -> dict[str, str]:
+def configuration(cluster: ResolvedCluster, *, before: str = "") -> dict[str, str]:
     """The files that slurmctld reads and nodes are sent, by name.
 
     `before` is the slurm.conf in force: its partitions stay, drained, where jobs may still name them.
     """
     text = slurm_conf(cluster)
-    text += "".join(f"{line}\n" for line in leaving(before, text))
+    text += "".join(f"{line}\n" for line in retiring(before, text))
     files = {SLURM_CONF: text, "gres.conf": gres.gres_conf(cluster), "cgroup.conf": _cgroup_conf(cluster)}
-    return files | ({PLUGSTACK: JOB_ENV_PLUGIN} if any(one.env for one in cluster.definitions) else {})
+    return files | ({PLUGSTACK: JOB_ENV_PLUGIN} if any(definition.env for definition in cluster.definitions) else {})
 
 
 def beside(theirs: Mapping[str, str], ours: Mapping[str, str]) -> dict[str, str]:
@@ -84,13 +86,13 @@ def fingerprint(files: Mapping[str, str]) -> str:
     return digest.hexdigest()[:32]
 
 
-def restart_fingerprint(cluster: Cluster) -> str:
+def restart_fingerprint(cluster: ResolvedCluster) -> str:
     """As `fingerprint`, of that part which only a new Pod brings into force."""
     settings = _settings(cluster)
     return fingerprint({key: str(settings[key]) for key in RESTART if key in settings})
 
 
-def slurm_conf(cluster: Cluster) -> str:
+def slurm_conf(cluster: ResolvedCluster) -> str:
     extra = owned(cluster.spec.slurm_config.extra_config, at=EXTRA, forbidden=FORBIDDEN)
     theirs = overridden(extra)
     settings = _settings(cluster)
@@ -110,17 +112,17 @@ def _joined(line: str, settings: Settings) -> str:
 def _unsaid(ours: Iterable[str], theirs: str) -> str:
     """A list without what they have in theirs: Slurm takes the first of two."""
     said = set(re.split(r"[\s,=\"]+", theirs.lower()))
-    return ",".join(one for one in ours if one and one.partition("=")[0].lower() not in said)
+    return ",".join(parameter for parameter in ours if parameter and parameter.partition("=")[0].lower() not in said)
 
 
-def _settings(cluster: Cluster) -> Settings:
+def _settings(cluster: ResolvedCluster) -> Settings:
     # In this order, which is how a person would write them.
     parts = (_identity, _behaviour, _scheduling, _accounting, _measuring, _scripts)
     made = {key: value for part in parts for key, value in part(cluster).items()}
     return {key: value for key, value in made.items() if value != ""}
 
 
-def _identity(cluster: Cluster) -> Settings:
+def _identity(cluster: ResolvedCluster) -> Settings:
     """Who is where."""
     host = cluster.named("controller")
     jwt, lifespan = cluster.spec.rest.enabled, cluster.spec.rest.max_token_lifespan
@@ -147,13 +149,13 @@ def _identity(cluster: Cluster) -> Settings:
     }
 
 
-def _auth_info(cluster: Cluster) -> str:
+def _auth_info(cluster: ResolvedCluster) -> str:
     # Launch messages are signed before the prolog runs, for 60 s unless told: a longer prolog would cost the job. A
     # job of a lost node is queued again after cred_expire, two minutes unless told.
     return f"ttl={max(600, 2 * cluster.spec.syncer.hooks_api.timeout)},cred_expire=30"
 
 
-def _behaviour(cluster: Cluster) -> Settings:
+def _behaviour(cluster: ResolvedCluster) -> Settings:
     config = cluster.spec.slurm_config
     return {
         "SlurmctldTimeout": config.slurm_ctld.timeout,
@@ -175,7 +177,7 @@ def _behaviour(cluster: Cluster) -> Settings:
     }
 
 
-def _scheduling(cluster: Cluster) -> Settings:
+def _scheduling(cluster: ResolvedCluster) -> Settings:
     config = cluster.spec.slurm_config
     # Without the first two a batch job waits for one to four seconds on an idle cluster. With the third a job whose
     # prolog failed is queued again and not held for a person.
@@ -203,7 +205,7 @@ def _weights(wanted: PriorityWeights) -> Settings:
     return {key: weight or "" for key, weight in made.items()}
 
 
-def _accounting(cluster: Cluster) -> Settings:
+def _accounting(cluster: ResolvedCluster) -> Settings:
     accounting = cluster.spec.accounting
     if not accounting.enabled:
         return {}
@@ -218,7 +220,7 @@ def _accounting(cluster: Cluster) -> Settings:
     }
 
 
-def _measuring(cluster: Cluster) -> Settings:
+def _measuring(cluster: ResolvedCluster) -> Settings:
     """What jobs use: for accounting, and to end those that take more memory than they have asked for."""
     config = cluster.spec.slurm_config
     # Where control groups confine tasks, the kernel keeps them to their memory.
@@ -233,7 +235,7 @@ def _measuring(cluster: Cluster) -> Settings:
     }
 
 
-def _scripts(cluster: Cluster) -> Settings:
+def _scripts(cluster: ResolvedCluster) -> Settings:
     config = cluster.spec.slurm_config.slurmd
     return {
         # The batch script of a job waits for the prologs of all its nodes.
@@ -244,7 +246,7 @@ def _scripts(cluster: Cluster) -> Settings:
     }
 
 
-def _cgroup_conf(cluster: Cluster) -> str:
+def _cgroup_conf(cluster: ResolvedCluster) -> str:
     config = cluster.spec.slurm_config
     plugins = f"{config.slurm_ctld.tracking},{config.slurm_ctld.task_plugin}"
     # In a Pod without privileges nobody may write to control groups, and slurmd would not start.

@@ -9,7 +9,7 @@ import yaml
 from sunk.model.refusal import Refusal
 from sunk.operator.slurmcluster.render.values import over, over_chart, read, spec, values
 
-CHART = Path(__file__).parents[4] / "charts" / "slurm"
+CHART = Path(__file__).parents[5] / "charts" / "slurm"
 
 
 @pytest.fixture

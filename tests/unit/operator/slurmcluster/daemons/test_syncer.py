@@ -6,11 +6,11 @@ from inspect import signature
 import pytest
 import yaml
 from tests.helm import CHART
-from tests.unit.operator.slurmcluster.made import cluster, container, found, pod
+from tests.unit.operator.slurmcluster.clusters import built, cluster, container, pod
 
 from sunk.model import names
-from sunk.operator.slurmcluster.builders import budget
 from sunk.operator.slurmcluster.daemons.syncer import arguments, rules
+from sunk.operator.slurmcluster.objects import NEVER_MET
 from sunk.syncer.commands import syncer as command
 from sunk.syncer.context import Settings
 
@@ -106,7 +106,7 @@ def test_its_rights_name_what_they_are_for() -> None:
 
 
 def test_the_budget_spans_compute_pods_that_are_not_known_to_be_idle() -> None:
-    spec = found(cluster(), "PodDisruptionBudget", "slurm-compute")["spec"]
-    assert spec["minAvailable"] == budget.NEVER_MET
+    spec = built(cluster(), "PodDisruptionBudget", "slurm-compute")["spec"]
+    assert spec["minAvailable"] == NEVER_MET
     assert spec["selector"]["matchLabels"] == {names.CLUSTER: "slurm", names.COMPONENT: "compute"}
     assert spec["selector"]["matchExpressions"] == [{"key": names.EVICTABLE, "operator": "NotIn", "values": ["true"]}]

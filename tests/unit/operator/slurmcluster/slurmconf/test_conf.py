@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.unit.operator.slurmcluster.made import NODE, cluster, settings, with_nodes
+from tests.unit.operator.slurmcluster.clusters import NODE, cluster, settings, with_nodes
 
 from sunk.model.refusal import Refusal
 from sunk.operator.slurmcluster.daemons.slurmdbd import slurmdbd_conf

@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-from tests.unit.operator.slurmcluster.made import cluster, container, found, kinds, pod, with_nodes
+from tests.unit.operator.slurmcluster.clusters import built, cluster, container, kinds, pod, with_nodes
 
 from sunk.model.refusal import Refusal
-from sunk.operator.slurmcluster.builders.objects import objects
+from sunk.operator.slurmcluster.objects import objects
 from sunk.operator.slurmcluster.rollout.references import references
 
 PARTS = {
@@ -37,7 +37,7 @@ def test_the_files_are_those_of_the_values_without_passwords() -> None:
         "group": "alice:x:2001:\nscience:!:3000:alice\n",
         "authorizedKeys": {"alice": "ssh-ed25519 AAAA alice\n"},
     }
-    assert found(cluster({"users": users}), "ConfigMap", "slurm-users")["data"] == {
+    assert built(cluster({"users": users}), "ConfigMap", "slurm-users")["data"] == {
         "passwd": "alice:*:2001:2001:Alice:/home/alice:/bin/bash\n",
         "group": "alice:*:2001:\nscience:*:3000:alice\n",
         "authorized_keys.alice": "ssh-ed25519 AAAA alice\n",

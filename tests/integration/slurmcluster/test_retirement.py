@@ -4,7 +4,7 @@ from tests.box import wait_for
 
 from sunk.local import slurm as slurms
 from sunk.local.slurm import Node, Slurm
-from sunk.operator.slurmcluster.slurmconf.leaving import leaving
+from sunk.operator.slurmcluster.slurmconf.partitions import retiring
 
 STAYING = "PartitionName=all Nodes=ALL Default=YES State=UP"
 GOING = ("NodeSet=g Feature=g", "PartitionName=g Nodes=g State=UP")
@@ -21,7 +21,7 @@ def test_jobs_that_run_or_wait_in_a_partition_that_is_to_go_come_to_their_end() 
         it.run(*submit, "--wrap=sleep 10")
         it.run(*submit, "--wrap=true")
         wait_for(lambda: states(it) == ["1 RUNNING", "2 PENDING"], what="one job that runs and one that waits")
-        kept = leaving("\n".join((STAYING, *GOING)), STAYING)
+        kept = retiring("\n".join((STAYING, *GOING)), STAYING)
         it.configure(lines=(STAYING, *kept))
         wait_for(lambda: states(it) == ["1 COMPLETED", "2 COMPLETED"], what="the end of both")
         assert it.attempt(*submit, "--wrap=true").code != 0

@@ -1,7 +1,7 @@
 """A SlurmCluster as the builders see it: checked, its definitions composed, nothing left open.
 
-Builders are functions from this view to objects of Kubernetes or to texts. They read nothing else, so what a cluster
-becomes can be looked at without a cluster (`sunk render`).
+Builders are functions from a `ResolvedCluster` to objects of Kubernetes or to texts. They read nothing else, so what a
+cluster becomes can be looked at without a cluster (`sunk render`).
 """
 
 import re
@@ -63,7 +63,7 @@ class NodeDefinition(Struct, frozen=True, gc=False, rename="camel", kw_only=True
         return f"compute.nodes.{self.name}"
 
 
-class Cluster(Struct, frozen=True):
+class ResolvedCluster(Struct, frozen=True):
     """What one SlurmCluster asks for."""
 
     name: str
@@ -91,12 +91,12 @@ class Cluster(Struct, frozen=True):
         return definition.pod_name_prefix or self.named(definition.name)
 
 
-def view(spec: SlurmClusterSpec, *, name: str, namespace: str, uid: str = "") -> Cluster:
-    """The view of a SlurmCluster; what cannot become a cluster is refused, with its path in the values."""
+def resolve(spec: SlurmClusterSpec, *, name: str, namespace: str, uid: str = "") -> ResolvedCluster:
+    """Check a SlurmCluster and compose its definitions; what cannot become a cluster is refused, with its path in the values."""
     nodes, layers = _plain(spec.compute.nodes), _plain(spec.compute.layers)
     enabled = sorted(key for key, definition in spec.compute.nodes.items() if definition.enabled is True)
     definitions = tuple(_definition(key, compose(key, nodes=nodes, shipped=layers).value) for key in enabled)
-    made = Cluster(name=name, namespace=namespace, uid=uid, spec=spec, definitions=definitions)
+    made = ResolvedCluster(name=name, namespace=namespace, uid=uid, spec=spec, definitions=definitions)
     _check_replicas(spec)
     _check_prefixes(made)
     return made
@@ -121,8 +121,8 @@ def _definition(name: str, value: dict[str, Any]) -> NodeDefinition:
 
 
 def _in_words(complaint: str) -> str:
-    found = _PATH.fullmatch(complaint)
-    return f"{found['path'].removeprefix('$')}: {found['what']}." if found else f": {complaint}."
+    match = _PATH.fullmatch(complaint)
+    return f"{match['path'].removeprefix('$')}: {match['what']}." if match else f": {complaint}."
 
 
 def _check_replicas(spec: SlurmClusterSpec) -> None:
@@ -133,16 +133,18 @@ def _check_replicas(spec: SlurmClusterSpec) -> None:
         )
 
 
-def _check_prefixes(cluster: Cluster) -> None:
+def _check_prefixes(cluster: ResolvedCluster) -> None:
     """Nodes of two definitions must not be called alike, and their names have to fit."""
     owners: dict[str, str] = {}
-    for one in cluster.definitions:
-        prefix = cluster.prefix(one)
+    for definition in cluster.definitions:
+        prefix = cluster.prefix(definition)
         if len(prefix) > LONGEST_PREFIX:
             raise Refusal(
-                f"{one.place}: names of its nodes begin with {prefix}, which has {len(prefix)} characters and may have "
+                f"{definition.place}: names of its nodes begin with {prefix}, which has {len(prefix)} characters and may have "
                 f"{LONGEST_PREFIX}. Set podNamePrefix to something shorter."
             )
         if prefix in owners:
-            raise Refusal(f"{one.place}.podNamePrefix: {prefix} is that of {owners[prefix]} too. Choose another.")
-        owners[prefix] = one.name
+            raise Refusal(
+                f"{definition.place}.podNamePrefix: {prefix} is that of {owners[prefix]} too. Choose another."
+            )
+        owners[prefix] = definition.name

@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from sunk.cli import main
 
-CHART = Path(__file__).parents[4] / "charts" / "slurm"
+CHART = Path(__file__).parents[5] / "charts" / "slurm"
 LOCAL = CHART / "values-local.yaml"
 
 

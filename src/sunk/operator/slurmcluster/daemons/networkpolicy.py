@@ -1,4 +1,4 @@
-"""Who may connect to which part: one NetworkPolicy for each, about incoming connections only.
+"""Who may connect to which component: one NetworkPolicy for each, about incoming connections only.
 
 Jobs reach whatever the network lets them reach: that is theirs to use, and not ours to guess. What comes in is known:
 
@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from msgspec import Raw
 
-from sunk.operator.slurmcluster.builders import keys, pods
+from sunk.operator.slurmcluster.builders import pods, secrets
 from sunk.operator.slurmcluster.builders.metadata import (
     ACCOUNTING,
     COMPUTE,
@@ -27,7 +27,7 @@ from sunk.operator.slurmcluster.builders.metadata import (
     LOGIN,
     REST,
     SYNCER,
-    Part,
+    Component,
     metadata,
     selector,
 )
@@ -35,37 +35,37 @@ from sunk.operator.slurmcluster.daemons.database import DATABASE_PORT
 from sunk.operator.slurmcluster.daemons.login import SSH_PORT
 from sunk.operator.slurmcluster.daemons.slurmrestd import REST_PORT
 from sunk.operator.slurmcluster.daemons.syncer import PORT as SYNCER_PORT
+from sunk.operator.slurmcluster.resolve import ResolvedCluster
 from sunk.operator.slurmcluster.slurmconf.conf import ACCOUNTING_PORT, CONTROLLER_PORT, NODE_PORT
-from sunk.operator.slurmcluster.view import Cluster
 
 Rules = list[pods.Object]
 SAME_NAMESPACE: Final[pods.Object] = {"podSelector": {}}
 
 
-def objects(cluster: Cluster) -> tuple[pods.Object, ...]:
+def objects(cluster: ResolvedCluster) -> tuple[pods.Object, ...]:
     if not cluster.spec.network_policy.enabled:
         return ()
-    return tuple(_policy(cluster, part, rules) for part, rules in _parts(cluster).items())
+    return tuple(_policy(cluster, component, rules) for component, rules in _rules_by_component(cluster).items())
 
 
-def _policy(cluster: Cluster, part: Part, rules: Rules) -> pods.Object:
-    spec = {"podSelector": {"matchLabels": selector(cluster, part)}, "policyTypes": ["Ingress"], "ingress": rules}
-    meta = metadata(cluster, part)
+def _policy(cluster: ResolvedCluster, component: Component, rules: Rules) -> pods.Object:
+    spec = {"podSelector": {"matchLabels": selector(cluster, component)}, "policyTypes": ["Ingress"], "ingress": rules}
+    meta = metadata(cluster, component)
     return {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": meta, "spec": spec}
 
 
-def _parts(cluster: Cluster) -> Mapping[Part, Rules]:
+def _rules_by_component(cluster: ResolvedCluster) -> Mapping[Component, Rules]:
     spec, more = cluster.spec, cluster.spec.network_policy.ingress
-    made: dict[Part, Rules] = {
+    made: dict[Component, Rules] = {
         CONTROLLER: [*_controller(cluster), *_more(more.controller)],
         COMPUTE: [_nodes(cluster, CONTROLLER, LOGIN, COMPUTE), *_more(more.compute)],
         # A slurmctld on trial asks everybody and is asked by nobody.
         CONFIGURATION: [],
     }
-    if keys.serves_accounting(cluster):
+    if secrets.serves_accounting(cluster):
         clients = (CONTROLLER, LOGIN, COMPUTE, REST, SYNCER)
         made[ACCOUNTING] = [_nodes(cluster, *clients, port=ACCOUNTING_PORT), *_more(more.accounting)]
-    if keys.serves_database(cluster):
+    if secrets.serves_database(cluster):
         made[DATABASE] = [_rule(cluster, ACCOUNTING, CONFIGURATION, port=DATABASE_PORT), *_more(more.mysql)]
     if spec.login.enabled:
         made[LOGIN] = [_anybody(SSH_PORT), _nodes(cluster, CONTROLLER, COMPUTE), *_more(more.login)]
@@ -76,22 +76,22 @@ def _parts(cluster: Cluster) -> Mapping[Part, Rules]:
     return made
 
 
-def _controller(cluster: Cluster) -> Rules:
+def _controller(cluster: ResolvedCluster) -> Rules:
     if cluster.spec.accounting.enabled and cluster.spec.accounting.remote_host:
         return [_anybody(CONTROLLER_PORT)]
     clients = (LOGIN, COMPUTE, SYNCER, REST, ACCOUNTING, CONFIGURATION)
     return [_nodes(cluster, *clients, port=CONTROLLER_PORT)]
 
 
-def _nodes(cluster: Cluster, *parts: Part, port: int = 0) -> pods.Object:
-    """As `_rule`, where compute nodes are among the parts."""
-    if any(one.host_network for one in cluster.definitions):
+def _nodes(cluster: ResolvedCluster, *components: Component, port: int = 0) -> pods.Object:
+    """As `_rule`, where compute nodes are among the components."""
+    if any(definition.host_network for definition in cluster.definitions):
         return _anybody(port)
-    return _rule(cluster, *parts, port=port)
+    return _rule(cluster, *components, port=port)
 
 
-def _rule(cluster: Cluster, *parts: Part, port: int = 0) -> pods.Object:
-    return _ports([{"podSelector": {"matchLabels": selector(cluster, one)}} for one in parts], port)
+def _rule(cluster: ResolvedCluster, *components: Component, port: int = 0) -> pods.Object:
+    return _ports([{"podSelector": {"matchLabels": selector(cluster, component)}} for component in components], port)
 
 
 def _anybody(port: int) -> pods.Object:

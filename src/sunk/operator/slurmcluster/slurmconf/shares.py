@@ -12,7 +12,7 @@ from msgspec import Struct
 from sunk.model.cluster.parts import given
 from sunk.model.kubernetes.quantity import ONE, Quantity, amount, rendered
 from sunk.model.refusal import Refusal
-from sunk.operator.slurmcluster.view import NodeDefinition
+from sunk.operator.slurmcluster.resolve import NodeDefinition
 
 MEBIBYTE: Final = ONE << 20
 CPU_FLOOR: Final = "100m"
@@ -75,8 +75,8 @@ def _texts(amounts: dict[str, Quantity]) -> dict[str, str]:
 
 
 def _said(definition: NodeDefinition, name: str) -> int | None:
-    found = given(definition.resources.limits).get(name, given(definition.resources.requests).get(name))
-    return None if found is None else amount(found)
+    quantity = given(definition.resources.limits).get(name, given(definition.resources.requests).get(name))
+    return None if quantity is None else amount(quantity)
 
 
 def _cpus(definition: NodeDefinition) -> int | None:

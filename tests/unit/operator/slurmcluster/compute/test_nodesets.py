@@ -4,14 +4,14 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.unit.operator.slurmcluster.made import cluster, container, found, only, pod, with_nodes
+from tests.unit.operator.slurmcluster.clusters import built, cluster, container, only, pod, with_nodes
 
 from sunk.model.names import ACCELERATOR, SHAPE
 from sunk.model.refusal import Refusal
 from sunk.operator.nodeset.observe.template import read
-from sunk.operator.slurmcluster.builders.objects import objects
 from sunk.operator.slurmcluster.compute.nodesets import SCRIPTS_HASH, node_line, shape
-from sunk.operator.slurmcluster.compute.shares import share
+from sunk.operator.slurmcluster.objects import objects
+from sunk.operator.slurmcluster.slurmconf.shares import share
 
 BIG = {"limits": {"cpu": "32", "memory": "200Gi", ACCELERATOR: "8"}, "requests": {"cpu": "30", "memory": "200Gi"}}
 
@@ -72,7 +72,7 @@ def test_an_idle_node_leaves_its_machine_to_others() -> None:
 def test_a_node_for_slurm_alone_asks_for_what_it_is_given() -> None:
     assert requests(resources=BIG, sharing="slurmOnly") == {"cpu": "30", "memory": "200Gi"}
     made = with_nodes(cpu={"resources": BIG, "sharing": "slurmOnly"})
-    assert found(made, "NodeSet", "slurm-cpu")["spec"]["sharing"] == "slurmOnly"
+    assert built(made, "NodeSet", "slurm-cpu")["spec"]["sharing"] == "slurmOnly"
 
 
 def test_a_request_above_its_limit_is_refused_before_kubernetes_does() -> None:
@@ -85,7 +85,7 @@ def test_a_request_above_its_limit_is_refused_before_kubernetes_does() -> None:
 def test_whoever_claims_gpus_under_their_common_name_does_not_share() -> None:
     claimed = {"limits": {"memory": "64Gi", "nvidia.com/gpu": "8"}, "requests": {"cpu": "30"}}
     made = with_nodes(cpu={"resources": claimed})
-    assert found(made, "NodeSet", "slurm-cpu")["spec"]["sharing"] == "slurmOnly"
+    assert built(made, "NodeSet", "slurm-cpu")["spec"]["sharing"] == "slurmOnly"
     assert requests(resources=claimed) == {"cpu": "30"}
 
 
@@ -105,19 +105,19 @@ def test_the_nodeset_says_what_the_definition_says() -> None:
         rtx4000={"replicas": 2, "dynamicFeatures": {"driver": {"prefix": "d-"}}, "naming": "ordinal"},
         other={"maxUnavailable": 3, "podNamePrefix": "mine", "updateStrategy": "OnDelete"},
     )
-    spec = found(made, "NodeSet", "slurm-rtx4000")["spec"]
+    spec = built(made, "NodeSet", "slurm-rtx4000")["spec"]
     assert (spec["replicas"], spec["cluster"], spec["podNamePrefix"]) == (2, "slurm", "slurm-rtx4000")
     assert spec["naming"] == "ordinal"
     assert spec["features"]["dynamicFeatures"] == {"driver": {"prefix": "d-"}}
     assert spec["updateStrategy"]["rollingUpdate"] == {"maxUnavailable": "20%"}
-    other = found(made, "NodeSet", "slurm-other")["spec"]
+    other = built(made, "NodeSet", "slurm-other")["spec"]
     assert "replicas" not in other
     assert other["podNamePrefix"] == "mine"
     assert other["updateStrategy"] == {"type": "OnDelete", "rollingUpdate": {"maxUnavailable": 3}}
 
 
 def test_the_nodeset_controller_can_read_the_template() -> None:
-    template = found(with_nodes(cpu={"resources": BIG}), "NodeSet", "slurm-cpu")["spec"]["template"]
+    template = built(with_nodes(cpu={"resources": BIG}), "NodeSet", "slurm-cpu")["spec"]["template"]
     assert read(msgspec.json.encode(template)).spec.priority_class_name == "sunk-compute"
 
 
@@ -147,7 +147,7 @@ def test_variables_of_ours_cannot_be_taken(name: str) -> None:
 def test_scripts_of_people_lie_where_init_looks_for_them() -> None:
     s6 = {"packages": {"type": "oneshot", "script": "apt", "timeoutUp": 7}, "nginx": {"type": "longrun", "script": "n"}}
     made = with_nodes({"s6": s6}, cpu={})
-    data = found(made, "ConfigMap", "slurm-compute-s6")["data"]
+    data = built(made, "ConfigMap", "slurm-compute-s6")["data"]
     (volume,) = [one for one in pod(made, "NodeSet", "slurm-cpu")["volumes"] if one["name"] == "s6"]
     laid = {item["path"]: data[item["key"]] for item in volume["configMap"]["items"]}
     assert laid["packages/type"] == "oneshot"
@@ -157,7 +157,7 @@ def test_scripts_of_people_lie_where_init_looks_for_them() -> None:
 
 
 def hashed(**compute: Any) -> str:
-    template = found(with_nodes(compute, cpu={}), "NodeSet", "slurm-cpu")["spec"]["template"]
+    template = built(with_nodes(compute, cpu={}), "NodeSet", "slurm-cpu")["spec"]["template"]
     said: str = template["metadata"]["annotations"][SCRIPTS_HASH]
     return said
 
@@ -167,7 +167,7 @@ def test_pods_are_made_anew_for_scripts_that_run_when_they_start_and_not_for_oth
     assert hashed(s6={"a": script}) != hashed()
     assert hashed(s6={"a": script}) != hashed(s6={"a": script | {"script": "false"}})
     changed = cluster({"slurmConfig": {"killWait": 60}, "compute": {"nodes": {"cpu": {"enabled": True}}}})
-    assert found(changed, "NodeSet", "slurm-cpu") == found(with_nodes(cpu={}), "NodeSet", "slurm-cpu")
+    assert built(changed, "NodeSet", "slurm-cpu") == built(with_nodes(cpu={}), "NodeSet", "slurm-cpu")
 
 
 @pytest.mark.parametrize("name", ["../x", "A", "a b", "0-sunk-environment", ""])
@@ -211,7 +211,7 @@ def test_a_definition_that_cannot_be_is_refused_with_its_path(nodes: dict[str, A
 def test_a_pod_says_its_shape_as_far_as_its_definition_decides_it() -> None:
     made = with_nodes(cpu={"resources": BIG})
     assert shape(made, only(made)) == f"CPUs=32 RealMemory={196 * 1024} Gres="
-    marks = found(made, "NodeSet", "slurm-cpu")["spec"]["template"]["metadata"]["annotations"]
+    marks = built(made, "NodeSet", "slurm-cpu")["spec"]["template"]["metadata"]["annotations"]
     assert marks[SHAPE] == shape(made, only(made))
     open_ended = with_nodes(cpu={"resources": {}})
     assert shape(open_ended, only(open_ended)) == "Gres=", "its Node decides the rest"

@@ -14,14 +14,14 @@ from sunk.model.nodeset import Condition, NodeSetSpec, NodeSetStatus
 from sunk.objects.nodesets import NodeSet
 from sunk.operator.slurmcluster.rollout.status import (
     NO_NODE_FITS,
-    Configuration,
-    Sight,
+    ClusterObservation,
+    ConfigurationProgress,
     Workload,
     WorkloadStatus,
     status,
 )
 
-IN_FORCE = Configuration("a", "a")
+IN_FORCE = ConfigurationProgress("a", "a")
 UP = WorkloadStatus(ready_replicas=1, updated_replicas=1)
 PLAIN, NEW = SlurmClusterSpec(), SlurmClusterStatus()
 META = Metadata(name="slurm", namespace="team", generation=1)
@@ -36,15 +36,15 @@ def node_set(*, replicas: int | None = None, members: int = 0, deleted: bool = F
 
 def shown(
     *sets: NodeSet,
-    configuration: Configuration = IN_FORCE,
+    configuration: ConfigurationProgress = IN_FORCE,
     spec: SlurmClusterSpec = PLAIN,
     before: SlurmClusterStatus = NEW,
 ) -> SlurmClusterStatus:
-    sight = Sight(workloads={}, node_sets=sets, configuration=configuration)
-    return status(META, spec, before=before, sight=sight)
+    observed = ClusterObservation(workloads={}, node_sets=sets, configuration=configuration)
+    return status(META, spec, before=before, observed=observed)
 
 
-def said(kind: str, *sets: NodeSet, configuration: Configuration = IN_FORCE) -> Condition:
+def said(kind: str, *sets: NodeSet, configuration: ConfigurationProgress = IN_FORCE) -> Condition:
     return condition(kind, shown(*sets, configuration=configuration))
 
 
@@ -81,7 +81,7 @@ def test_a_member_whose_node_has_changed_is_not_told_as_if_there_were_none() -> 
 
 
 def test_what_a_configuration_waits_for_is_told_though_it_is_in_force() -> None:
-    found = said("ConfigApplied", configuration=Configuration("a", "a", message="partition old stays, drained"))
+    found = said("ConfigApplied", configuration=ConfigurationProgress("a", "a", message="partition old stays, drained"))
     assert (found.status, found.message) == ("True", "partition old stays, drained")
 
 
@@ -102,7 +102,7 @@ def test_a_definition_that_is_wanted_again_while_its_node_set_goes_is_a_lack() -
 
 
 def test_the_version_is_what_slurmctld_said_last() -> None:
-    first = shown(configuration=Configuration("a", "a", version="24.11.5"))
+    first = shown(configuration=ConfigurationProgress("a", "a", version="24.11.5"))
     assert first.slurm_version == "24.11.5"
     assert shown(before=first).slurm_version == "24.11.5"
 
@@ -112,8 +112,8 @@ THERE = {name: Workload(metadata=Metadata(name=name), status=UP) for name in ("c
 
 def in_step(report: Report | None, *, spec: SlurmClusterSpec = PLAIN, there: bool = True) -> tuple[Condition, str]:
     """What is said of the two sides, and what of it is told as a lack."""
-    sight = Sight(workloads=THERE if there else {}, node_sets=(), configuration=IN_FORCE, report=report)
-    found = status(META, spec, before=NEW, sight=sight)
+    observed = ClusterObservation(workloads=THERE if there else {}, node_sets=(), configuration=IN_FORCE, report=report)
+    found = status(META, spec, before=NEW, observed=observed)
     return condition("InStep", found), condition("Ready", found).message
 
 

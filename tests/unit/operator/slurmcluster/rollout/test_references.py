@@ -1,8 +1,8 @@
 """What the values name and somebody else has to make."""
 
-from tests.unit.operator.slurmcluster.made import cluster
+from tests.unit.operator.slurmcluster.clusters import cluster
 
-from sunk.operator.slurmcluster.rollout.references import Reference, references
+from sunk.operator.slurmcluster.rollout.references import ReferencedObject, references
 
 
 def test_a_plain_cluster_needs_nothing_of_others() -> None:
@@ -18,11 +18,11 @@ def test_claims_and_config_maps_are_known_by_their_place_in_the_values() -> None
     }
     claim, config_map = "PersistentVolumeClaim", "ConfigMap"
     assert references(cluster(values)) == [
-        Reference("controller.state.existingClaim", claim, "state"),
-        Reference("mysql.storage.existingClaim", claim, "data"),
-        Reference("compute.mounts[0].pvc", claim, "home"),
-        Reference("slurmConfig.slurmCtld.etcConfigMap", config_map, "etc"),
-        Reference("slurmConfig.slurmd.prologConfigMap", config_map, "before"),
+        ReferencedObject("controller.state.existingClaim", claim, "state"),
+        ReferencedObject("mysql.storage.existingClaim", claim, "data"),
+        ReferencedObject("compute.mounts[0].pvc", claim, "home"),
+        ReferencedObject("slurmConfig.slurmCtld.etcConfigMap", config_map, "etc"),
+        ReferencedObject("slurmConfig.slurmd.prologConfigMap", config_map, "before"),
     ]
 
 

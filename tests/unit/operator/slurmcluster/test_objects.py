@@ -1,14 +1,14 @@
 """The hash by which Slurm itself says with which configuration it runs."""
 
-from tests.unit.operator.slurmcluster.made import cluster
+from tests.unit.operator.slurmcluster.clusters import cluster
 
 from sunk.model.contract.confighash import PARAMETER
+from sunk.operator.slurmcluster.objects import marked
+from sunk.operator.slurmcluster.resolve import ResolvedCluster
 from sunk.operator.slurmcluster.slurmconf.conf import SLURM_CONF, configuration
-from sunk.operator.slurmcluster.slurmconf.mark import marked
-from sunk.operator.slurmcluster.view import Cluster
 
 
-def mark(made: Cluster) -> str:
+def mark(made: ResolvedCluster) -> str:
     return marked(configuration(made), cluster=made)[1]
 
 

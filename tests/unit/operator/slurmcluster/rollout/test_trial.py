@@ -3,22 +3,22 @@
 from typing import Any
 
 import pytest
-from tests.unit.operator.slurmcluster.made import cluster, with_nodes
+from tests.unit.operator.slurmcluster.clusters import cluster, with_nodes
 
+from sunk.operator.slurmcluster.objects import marked
+from sunk.operator.slurmcluster.resolve import ResolvedCluster
 from sunk.operator.slurmcluster.rollout.trial import Trial, slurm_trials
 from sunk.operator.slurmcluster.slurmconf.conf import configuration
-from sunk.operator.slurmcluster.slurmconf.mark import marked
-from sunk.operator.slurmcluster.view import Cluster
 
 OTHER = {"repository": "example.org/slurm-cuda", "tag": "1"}
 
 
-def trials(made: Cluster) -> list[Trial]:
+def trials(made: ResolvedCluster) -> list[Trial]:
     return slurm_trials(made, *marked(configuration(made), cluster=made))
 
 
 def environment(trial: Trial) -> dict[str, str]:
-    (container,) = trial.errand["spec"]["containers"]
+    (container,) = trial.pod["spec"]["containers"]
     return {one["name"]: one["value"] for one in container["env"]}
 
 
@@ -33,9 +33,9 @@ def test_each_other_image_of_nodes_is_tried_by_itself_and_may_not_run_here() -> 
     first, second = trials(with_nodes(cpu={}, gpu={"image": OTHER, "naming": "ordinal"}))
     assert environment(first)["NODES"] == "slurm-cpu-000-000"
     assert environment(second)["NODES"] == "slurm-gpu-0"
-    assert second.errand["spec"]["containers"][0]["image"] == environment(second)["IMAGE"] == "example.org/slurm-cuda:1"
+    assert second.pod["spec"]["containers"][0]["image"] == environment(second)["IMAGE"] == "example.org/slurm-cuda:1"
     assert (environment(second)["CONTROLLER"], second.optional) == ("no", True)
-    assert first.errand["metadata"]["name"] != second.errand["metadata"]["name"]
+    assert first.pod["metadata"]["name"] != second.pod["metadata"]["name"]
 
 
 def test_without_nodes_slurmctld_is_tried_alone() -> None:
@@ -45,9 +45,9 @@ def test_without_nodes_slurmctld_is_tried_alone() -> None:
 
 def test_a_trial_runs_without_privileges() -> None:
     for each in trials(with_nodes({"securityContext": {"privileged": True}}, cpu={"image": OTHER})):
-        (container,) = each.errand["spec"]["containers"]
+        (container,) = each.pod["spec"]["containers"]
         assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
-        assert each.errand["spec"]["securityContext"]["runAsNonRoot"] is True
+        assert each.pod["spec"]["securityContext"]["runAsNonRoot"] is True
 
 
 @pytest.mark.parametrize(
@@ -73,4 +73,4 @@ def test_a_mend_that_changes_no_file_is_tried_too() -> None:
         trials(with_nodes(compute, cpu={}))[0] for compute in ({}, {"mounts": [{"name": "/home", "pvc": "home"}]})
     )
     assert before.candidate == after.candidate
-    assert before.errand["metadata"]["name"] != after.errand["metadata"]["name"]
+    assert before.pod["metadata"]["name"] != after.pod["metadata"]["name"]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from msgspec import Struct
-from tests.unit.operator.slurmcluster.made import cluster, kinds
+from tests.unit.operator.slurmcluster.clusters import cluster, kinds
 
 from sunk.operator.slurmcluster.builders.metadata import (
     ACCOUNTING,
@@ -15,11 +15,11 @@ from sunk.operator.slurmcluster.builders.metadata import (
     LOGIN,
     REST,
     SYNCER,
-    Part,
+    Component,
     labels,
 )
-from sunk.operator.slurmcluster.builders.objects import objects
-from sunk.operator.slurmcluster.view import Cluster
+from sunk.operator.slurmcluster.objects import objects
+from sunk.operator.slurmcluster.resolve import ResolvedCluster
 
 ALL: dict[str, Any] = {"rest": {"enabled": True}, "compute": {"nodes": {"cpu": {"enabled": True}}}}
 EPHEMERAL = 41234
@@ -59,7 +59,7 @@ class Peer(Struct, frozen=True):
     labels: dict[str, str] | None = None
 
 
-def pod(made: Cluster, part: Part) -> Peer:
+def pod(made: ResolvedCluster, part: Component) -> Peer:
     return Peer("team", labels(made, part))
 
 
@@ -75,7 +75,7 @@ TENANTS = {
 }
 
 
-def allowed(made: Cluster, peer: Peer, to: Part, port: int) -> bool:
+def allowed(made: ResolvedCluster, peer: Peer, to: Component, port: int) -> bool:
     """Whether any policy lets it through; a Pod that no policy chooses is open."""
     there = labels(made, to)
     policies = [one for one in objects(made) if one["kind"] == "NetworkPolicy"]
@@ -108,20 +108,20 @@ def _matches(selector: dict[str, Any], found: dict[str, str]) -> bool:
 
 
 @pytest.mark.parametrize(("source", "to", "port"), NEEDED)
-def test_every_connection_that_a_part_makes_is_let_in(source: Part, to: Part, port: int) -> None:
+def test_every_connection_that_a_part_makes_is_let_in(source: Component, to: Component, port: int) -> None:
     made = cluster(ALL)
     assert allowed(made, pod(made, source), to, port)
 
 
 @pytest.mark.parametrize(("source", "to", "port"), REFUSED)
-def test_parts_reach_no_more_than_they_need(source: Part, to: Part, port: int) -> None:
+def test_parts_reach_no_more_than_they_need(source: Component, to: Component, port: int) -> None:
     made = cluster(ALL)
     assert not allowed(made, pod(made, source), to, port)
 
 
 @pytest.mark.parametrize("tenant", TENANTS.values(), ids=TENANTS.keys())
 @pytest.mark.parametrize("to", PORTS)
-def test_tenants_reach_no_part(tenant: Peer, to: Part) -> None:
+def test_tenants_reach_no_part(tenant: Peer, to: Component) -> None:
     expected = to == REST and tenant.namespace == "team"
     assert allowed(cluster(ALL), tenant, to, PORTS[to]) is expected
 

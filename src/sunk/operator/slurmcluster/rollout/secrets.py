@@ -1,0 +1,76 @@
+"""Keys and passwords of a cluster: made once, by nobody but us, and never read, changed or deleted by us.
+
+Whoever loses the key of auth/slurm loses every node and every job at once, so Secrets have no owner that could take
+them along: they outlive the SlurmCluster and the release.
+
+The operator has no right to read a Secret, not even its own: there is no way to have it for these alone, since their names
+are not known before there is a cluster. So what is in one that is there already is not looked at. If a key is missing, the
+Pod that mounts it cannot begin, and the probe Pod that comes first says so.
+"""
+
+import secrets
+from base64 import b64encode
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from sunk.kube.api.client import STRICTLY, Client
+from sunk.kube.api.retry import Repeat
+from sunk.kube.errors import AlreadyExists
+from sunk.kube.resource import Record, Resource
+from sunk.operator.slurmcluster.builders.secrets import Content, NeededSecret
+
+KEY_BYTES: Final = 1024
+JWT_BYTES: Final = 32
+PASSWORD_BYTES: Final = 24
+
+
+SECRETS: Final = Resource(Record, version="v1", plural="secrets")
+
+
+MAKERS: Final[dict[Content, Callable[[], bytes]]] = {
+    "auth": lambda: secrets.token_bytes(KEY_BYTES),
+    "jwt": lambda: secrets.token_bytes(JWT_BYTES),
+    "password": lambda: secrets.token_urlsafe(PASSWORD_BYTES).encode(),
+}
+
+
+async def ensure(client: Client, wanted: NeededSecret, *, namespace: str, labels: Mapping[str, str]) -> None:
+    """Make the Secret unless it is there, or see that somebody else has made it."""
+    if wanted.made:
+        await _make(client, wanted, namespace=namespace, labels=labels)
+    elif not await _is_there(client, wanted.name, namespace=namespace):
+        raise MissingSecret(
+            f"{wanted.at}: there is no Secret {namespace}/{wanted.name}. Make it, with {_listed(wanted)}."
+        )
+
+
+class MissingSecret(Exception):  # noqa: N818 - named as what it is
+    """A Secret that somebody else has to make is not there."""
+
+
+async def _is_there(client: Client, name: str, *, namespace: str) -> bool:
+    """Try to make it, and mean nothing by it: that needs no right to read what is in it."""
+    body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}}
+    query = STRICTLY | {"dryRun": "All"}
+    try:
+        await client.request("POST", SECRETS.path(namespace), query=query, body=body, repeat=Repeat.UNKNOWN)
+    except AlreadyExists:
+        return True
+    return False
+
+
+async def _make(client: Client, wanted: NeededSecret, *, namespace: str, labels: Mapping[str, str]) -> None:
+    body: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": wanted.name, "labels": dict(labels)},
+        "data": {key: b64encode(MAKERS[content]()).decode() for key, content in wanted.keys.items()},
+    }
+    try:
+        await client.create(SECRETS, body, namespace=namespace)
+    except AlreadyExists:
+        return
+
+
+def _listed(wanted: NeededSecret) -> str:
+    return " and ".join(sorted(wanted.keys))

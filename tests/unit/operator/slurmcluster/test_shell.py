@@ -1,0 +1,48 @@
+"""Shell that runs in Pods: its files name the folders, files and variables that the Pods have.
+
+They stand there as literals. In the environment they would be part of the Pod, and every daemon would start again.
+"""
+
+from typing import Any
+
+from tests.unit.operator.slurmcluster.clusters import built, cluster, container, pod
+
+from sunk.operator.slurmcluster.compute import scripts
+from sunk.operator.slurmcluster.slurmconf.conf import ETC
+
+ENFORCED = {"accounting": {"enforce": "limits"}}
+
+
+def script(container: dict[str, Any]) -> str:
+    return str(container["command"][-1])
+
+
+def mounts(container: dict[str, Any]) -> dict[str, str]:
+    return {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+
+
+def test_keys_are_copied_between_the_folders_that_are_mounted() -> None:
+    (keys, *_) = pod(cluster(), "Deployment", "slurm-controller")["initContainers"]
+    assert all(f"{folder}/*" in script(keys) for folder in mounts(keys).values())
+
+
+def test_slurmdbd_writes_its_file_from_what_is_mounted() -> None:
+    slurmdbd = container(cluster(), "Deployment", "slurm-accounting")
+    folders = mounts(slurmdbd)
+    assert f"{folders['password']}/password" in script(slurmdbd)
+    assert f"{folders['template']}/slurmdbd.conf" in script(slurmdbd)
+    assert f"> {ETC}/slurmdbd.conf" in script(slurmdbd)
+
+
+def test_slurmctld_waits_for_accounting_by_its_state_and_its_variables() -> None:
+    (_, waiting) = pod(cluster(ENFORCED), "Deployment", "slurm-controller")["initContainers"]
+    assert f"{mounts(waiting)['state']}/" in script(waiting)
+    assert all(f"${variable['name']}" in script(waiting) for variable in waiting["env"])
+
+
+def test_scripts_of_compute_pods_find_each_other_and_their_variables() -> None:
+    around_jobs = scripts.around_jobs()
+    assert f"exec {scripts.SICK} " in around_jobs["unkillable"]
+    assert f'"${scripts.POD_NAME}"' in around_jobs["leave"]
+    services = built(cluster(), "ConfigMap", "slurm-compute-s6")["data"]
+    assert f"in ${scripts.JOB_ENV};" in services[f"{scripts.ENVIRONMENT}.script"]
