@@ -3,7 +3,7 @@
 On three nodes everything is real, as `make up` installs it. On thousands API server, operator, syncer and slurmctld are;
 the kubelets are played, and all Slurm nodes have one slurmd among them. What is timed ends when a reader that does
 nothing else sees it: for Slurm one that asks libslurm every millisecond, for Kubernetes a watch. Bare calls are timed in
-turns with ours, in the same run.
+turns with ours, in the same run and under the same eyes.
 
 A cordon counts from before the Node is patched. A thousand of them are five thousand writes by three parties (the Node,
 its taint by Kubernetes itself, the Pod, and the conditions of both) and a few to Slurm. So they are held against the same

@@ -67,6 +67,7 @@ def _stage(server: nodesets.Stage, slurm: Slurm, syncer: Component) -> Played:
         nodes=tuple(settings.name_of(number) for number in range(settings.nodes)),
         members=tuple(_members(settings)),
         program=Program("the witness", slurm.spawn(*WITNESS, uid=SLURM_USER, on=SYNCER)),
+        writer=Program("the writer", slurm.spawn(*WITNESS, uid=SLURM_USER, on=SYNCER)),
         host="127.0.0.1",
         log=syncer.log,
         syncer=syncer,

@@ -40,21 +40,22 @@ async def staged(count: int) -> AsyncIterator[Stage]:
         async with Client(access.from_kubeconfig(tools.kubeconfig)) as client:
             with step("Start the witness"):
                 await _made_pod(client, tools)
-            with _witness(tools) as program:
-                stage = await _stage(client, tools, program)
+            with _program(tools, "the witness") as witness, _program(tools, "the writer") as writer:
+                stage = await _stage(client, tools, witness, writer)
                 with step("Let the syncer say it all"):
                     await stage.settled()
                 yield stage
 
 
-async def _stage(client: Client, tools: Tools, program: Program) -> Stage:
+async def _stage(client: Client, tools: Tools, witness: Program, writer: Program) -> Stage:
     found = await client.list(PODS, Scope(namespace=NAMESPACE, labels=f"{names.COMPONENT}={names.COMPUTE}"))
     return Stage(
         client=client,
         namespace=NAMESPACE,
         nodes=tuple(pod.spec.node_name for pod in found.items),
         members=tuple(pod.metadata.name for pod in found.items),
-        program=program,
+        program=witness,
+        writer=writer,
         host=SYNCER,
         log=partial(tools, "kubectl", "logs", "--namespace", NAMESPACE, DEPLOYMENT),
     )
@@ -81,11 +82,11 @@ def _spec(syncer: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def _witness(tools: Tools) -> Iterator[Program]:
+def _program(tools: Tools, name: str) -> Iterator[Program]:
     command = (str(tools.folder / "kubectl"), "exec", "--stdin", "--namespace", NAMESPACE, POD, "--", *WITNESS)
     env, pipe = {**os.environ, "KUBECONFIG": str(tools.kubeconfig)}, subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=env) as started:
         try:
-            yield Program("the witness", started)
+            yield Program(name, started)
         finally:
             started.kill()  # it may be in the middle of a look that nobody waits for any more

@@ -37,6 +37,8 @@ class Stage(Struct, frozen=True):
     """Of Kubernetes. The Slurm node and the Pod of each are at the same place in `members`."""
     members: tuple[str, ...]
     program: Program
+    writer: Program
+    """Writes to Slurm while the witness looks."""
     host: str
     """Of the syncer, as the witness reaches it."""
     log: Callable[[], str]
@@ -48,10 +50,11 @@ class Stage(Struct, frozen=True):
 
     async def ask(self, what: str, answer: Callable[..., T] | type[T], **options: Any) -> T:
         """Have the witness look at Slurm or write to it."""
-        line = msgspec.json.encode(Request(what, options)).decode()
-        said = await asyncio.to_thread(self.program.ask, line)
-        found: T = msgspec.json.decode(said, type=answer)
-        return found
+        return await _asked(self.program, Request(what, options), answer)
+
+    async def write(self, what: str, **options: Any) -> None:
+        """Have something written to Slurm while the witness looks."""
+        await _asked(self.writer, Request(what, options), type(None))
 
     async def until(self, found: Sequence[str], *, draining: bool, pause: float = TIGHT) -> Seen:
         """Wait until all of these Slurm nodes are drained, or none of them is."""
@@ -96,6 +99,12 @@ class Stage(Struct, frozen=True):
 
     async def _all_marked(self) -> bool:
         return await self.ask("marked", int) == self.count
+
+
+async def _asked(program: Program, wish: Request, answer: Callable[..., T] | type[T]) -> T:
+    said = await asyncio.to_thread(program.ask, msgspec.json.encode(wish).decode())
+    found: T = msgspec.json.decode(said, type=answer)
+    return found
 
 
 def _free(conditions: tuple[Condition, ...]) -> bool:

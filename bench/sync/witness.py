@@ -57,6 +57,17 @@ def bare(wire: Wire, *, name: str, pause: float) -> float:
     return time.monotonic() - began
 
 
+def comment(wire: Wire, *, name: str, text: str) -> None:
+    """Write something that nobody minds."""
+    wire.update_nodes(Change(names=name, comment=text))
+
+
+def until_comment(wire: Wire, *, name: str, text: str, pause: float) -> float:
+    """Look until it is there, and give the moment."""
+    _look(wire, {name}, lambda row: row.comment == text, pause=pause)
+    return time.monotonic()
+
+
 def drain(wire: Wire, *, name: str, reason: str) -> float:
     """Do what `scontrol` does, and give the moment before it."""
     began = time.monotonic()
@@ -118,7 +129,20 @@ def _drains(row: Node) -> bool:
 
 
 WHAT: dict[str, Callable[..., Any]] = {
-    each.__name__: each for each in (until, bare, drain, drain_at, state, undrain, requests, marked, writes)
+    each.__name__: each
+    for each in (
+        until,
+        bare,
+        comment,
+        until_comment,
+        drain,
+        drain_at,
+        state,
+        undrain,
+        requests,
+        marked,
+        writes,
+    )
 }
 
 
