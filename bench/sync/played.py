@@ -5,7 +5,7 @@ makes for a NodeSet; the kubelets are played, and the crowd of Slurm nodes, whic
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final
 
@@ -18,11 +18,13 @@ from sunk.local.progress import step
 from sunk.local.slurm import Slurm, many_nodes
 from sunk.local.slurm.boxes.box import SLURM_USER
 from sunk.local.slurm.component import Component
+from sunk.local.slurm.configuration import PARTITIONS
 from sunk.objects.nodesets import NODESETS
 
 NAMESPACE: Final = "bench"
 CLUSTER: Final = "bench"
 PREFIX: Final = "sim"
+_NOTHING: Final[Mapping[str, Mapping[str, str]]] = {}
 OPERATOR, SYNCER = "operator", "syncer"
 
 
@@ -40,16 +42,22 @@ class Played(Stage, frozen=True):
 
 
 @asynccontextmanager
-async def staged(count: int, *, version: str = images.DEFAULT) -> AsyncIterator[Played]:
-    """Start everything for so many nodes, and wait until all is calm."""
+async def staged(
+    count: int,
+    *,
+    version: str = images.DEFAULT,
+    lines: Sequence[str] = PARTITIONS,
+    dynamic_features: Mapping[str, Mapping[str, str]] = _NOTHING,
+) -> AsyncIterator[Played]:
+    """Start everything for so many nodes, and wait until all is calm. `lines` are further ones of slurm.conf."""
     async with AsyncExitStack() as stack:
         with step(f"Start Kubernetes and Slurm with {count} nodes"):
             server = await stack.enter_async_context(nodesets.staged(count, binds=True))
-            slurm = stack.enter_context(many_nodes(_members(server.settings), version=version))
+            slurm = stack.enter_context(many_nodes(_members(server.settings), version=version, lines=lines))
         await nodesets.made_namespace(server, NAMESPACE)
         with step(f"Join {count} nodes"):
             await _started(slurm, OPERATOR, server, "--namespaces", NAMESPACE, "--lease-namespace", NAMESPACE)
-            await server.client.create(NODESETS, _body(), namespace=NAMESPACE)
+            await server.client.create(NODESETS, _body(dynamic_features), namespace=NAMESPACE)
             await _joined(server)
         with step("Let the syncer say it all"):
             # With a name that stays, as that of a Pod does, it leads at once when it starts anew.
@@ -96,8 +104,9 @@ async def _joined(server: nodesets.Stage) -> None:
         await asyncio.sleep(0.5)
 
 
-def _body() -> dict[str, Any]:
+def _body(dynamic_features: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
     body = nodesets.set_body(CLUSTER, NAMESPACE)
     # The crowd has this feature: others would be written, and then slurmctld told to begin anew.
-    body["spec"] |= {"cluster": CLUSTER, "podNamePrefix": PREFIX, "features": {"staticFeatures": ["crowd"]}}
+    features = {"staticFeatures": ["crowd"], "dynamicFeatures": dict(dynamic_features)}
+    body["spec"] |= {"cluster": CLUSTER, "podNamePrefix": PREFIX, "features": features}
     return body

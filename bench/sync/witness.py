@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from sunk.slurm.errors import Unreachable
 from sunk.slurm.libslurm.wire import NodeChange, Wire
 from sunk.slurm.records import Node
 from sunk.slurm.states import NodeFlag
@@ -59,7 +60,7 @@ def bare(wire: Wire, *, name: str, pause: float) -> float:
 
 def comment(wire: Wire, *, name: str, text: str) -> None:
     """Write something that nobody minds."""
-    wire.update_nodes(Change(names=name, comment=text))
+    wire.update_nodes(NodeChange(names=name, comment=text))
 
 
 def until_comment(wire: Wire, *, name: str, text: str, pause: float) -> float:
@@ -93,6 +94,14 @@ def undrain(wire: Wire, *, names: str) -> None:
 def requests(wire: Wire) -> dict[int, int]:
     """What slurmctld has counted since its start, by the number of the request."""
     return {each.key: each.count for each in wire.statistics().rpcs}
+
+
+def boot(wire: Wire) -> int:
+    """When slurmctld began; 0 while it does not answer."""
+    try:
+        return wire.boot_time()
+    except Unreachable:
+        return 0
 
 
 def marked(wire: Wire) -> int:
@@ -140,6 +149,7 @@ WHAT: dict[str, Callable[..., Any]] = {
         state,
         undrain,
         requests,
+        boot,
         marked,
         writes,
     )
