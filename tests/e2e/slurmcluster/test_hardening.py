@@ -135,15 +135,20 @@ def test_the_key_of_slurm_is_exchanged_under_a_running_job(slurm: Release) -> No
         assert told.returncode == 0, told.stderr
         everywhere(slurm)
         inside(slurm, "deployment/slurm-controller", "slurmctld", "scontrol", "reconfigure")
+        restart(slurm, "deployment/slurm-accounting")  # slurmdbd reads its key once
         eventually(lambda: "1" in slurm("srun", "--overlap", f"--jobid={job}", "echo", "1", user=ALICE))
     assert sunk(slurm, "keys", "list").stdout == "second  (used)\n"
     assert fate(slurm, job) == ("RUNNING", "0")
     tell_over(slurm, job)
     slurm.ends(job)
-    slurm.kubectl("rollout", "restart", "deployment/slurm-controller")
-    slurm.kubectl("rollout", "status", "deployment/slurm-controller", "--timeout=90s")
+    restart(slurm, "deployment/slurm-controller")
     slurm.ready()
     eventually(lambda: "1" in slurm("srun", "echo", "1", user=ALICE))
+
+
+def restart(slurm: Release, what: str) -> None:
+    slurm.kubectl("rollout", "restart", what)
+    slurm.kubectl("rollout", "status", what, "--timeout=90s")
 
 
 def everywhere(slurm: Release) -> None:
