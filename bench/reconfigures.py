@@ -13,8 +13,8 @@ from typing import Final
 from bench.report import Figure, report
 from bench.sync import played
 from bench.sync.stage import Stage
-from sunk.kube.core import NODES
 from sunk.kube.api.patch import Merge
+from sunk.kube.core import NODES
 from sunk.local.progress import step
 from sunk.local.slurm.configuration import PARTITIONS
 
