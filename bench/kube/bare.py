@@ -1,7 +1,7 @@
 """Read the same objects as `bench.kube.sync`, byte for byte, and throw them away: what no client can do without.
 
 It is aiohttp and nothing else, as it comes, on the loop that we use ourselves: it asks in HTTP/1.1 and is woken for
-every change, which a client can do without (`sunk.kube.cache.stream`). The end is found by looking at the last bytes that
+every change, which a client can do without (`sunk.kube.api.stream`). The end is found by looking at the last bytes that
 came. With a third argument it goes on to read changes, counts their lines, and says what that took.
 """
 

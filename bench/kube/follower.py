@@ -22,10 +22,10 @@ from sunk.kube.api.client import Client, Scope
 from sunk.kube.auth import access
 from sunk.kube.cache.collection import Collection
 from sunk.kube.control.controller import Controller, Source, itself
-from sunk.kube.control.tasks import running
 from sunk.kube.core import PODS, Pod
 from sunk.kube.process.loop import run
 from sunk.kube.resource import Key
+from sunk.kube.tasks import running
 
 
 class Reconciled(Struct, frozen=True, gc=False):

@@ -18,9 +18,9 @@ from sunk.kube.api.client import Client
 from sunk.kube.auth.access import Access
 from sunk.kube.auth.credentials import Nobody
 from sunk.kube.cache.collection import Collection
-from sunk.kube.control.tasks import running
 from sunk.kube.core import PODS, Pod
 from sunk.kube.process.loop import run
+from sunk.kube.tasks import running
 
 CHUNK = 40
 """Pods per read, about as many as a connection gives at once."""

@@ -7,9 +7,9 @@ from bench.kube.effort import Effort
 from sunk.kube.api.client import Client, Scope
 from sunk.kube.auth import access
 from sunk.kube.cache.collection import Collection
-from sunk.kube.control.tasks import running
 from sunk.kube.core import PODS, Pod
 from sunk.kube.process.loop import run
+from sunk.kube.tasks import running
 
 
 def by_node(pod: Pod) -> Iterable[str]:

@@ -3,8 +3,8 @@
 import asyncio
 import time
 
+from sunk.slurm.libslurm.description import JobDescription
 from sunk.slurm.libslurm.library import THREADS, Library
-from sunk.slurm.orders.description import JobDescription
 from sunk.slurm.orders.jobs import JobOrders
 
 ALICE = 1001

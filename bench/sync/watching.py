@@ -9,9 +9,9 @@ from typing import Any
 from sunk.kube.api.client import Client, Scope
 from sunk.kube.cache.view import Changed, Synced
 from sunk.kube.cache.watch import watch
-from sunk.kube.control.tasks import running
 from sunk.kube.core import condition
 from sunk.kube.resource import Resource
+from sunk.kube.tasks import running
 
 
 class DrainWatch:

@@ -15,10 +15,10 @@ from sunk.kube.api.retry import ONCE, Retry
 from sunk.kube.auth import access
 from sunk.kube.cache.collection import Collection
 from sunk.kube.cache.watch import WatchPace
-from sunk.kube.control.tasks import running
 from sunk.kube.core import CONFIG_MAPS
 from sunk.kube.errors import ApiError, NotFound, Unreachable
 from sunk.kube.resource import Key
+from sunk.kube.tasks import running
 
 HASTY = WatchPace(first_delay=0.02, longest_delay=0.05, refused_delay=0.1)
 PATIENCE = 20.0

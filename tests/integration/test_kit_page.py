@@ -15,11 +15,11 @@ from sunk.kube.api.retry import Retry
 from sunk.kube.auth import access
 from sunk.kube.cache.collection import Collection
 from sunk.kube.control.controller import Controller, Requeue, Source, itself
-from sunk.kube.control.tasks import running
 from sunk.kube.core import PODS
 from sunk.kube.process.health import Health, served
 from sunk.kube.process.metrics import QUEUE, Metrics
 from sunk.kube.resource import Key
+from sunk.kube.tasks import running
 
 PAGE = Path(__file__).parents[2] / "docs" / "concepts" / "kube-kit.md"
 NAMES = (access, asyncio, Bucket, Client, Collection, Controller, Health, Key, Merge, Metrics, Requeue, Retry, Source)

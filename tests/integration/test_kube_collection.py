@@ -14,10 +14,10 @@ from sunk.kube.api.patch import Merge
 from sunk.kube.auth import access
 from sunk.kube.cache.collection import Collection
 from sunk.kube.cache.store import Stale
-from sunk.kube.control.tasks import running
 from sunk.kube.core import CONFIG_MAPS, PODS, ConfigMap, Pod
 from sunk.kube.errors import AlreadyExists, Conflict, Forbidden, NotFound, Unreachable
 from sunk.kube.resource import Key
+from sunk.kube.tasks import running
 
 PATIENCE = 20.0
 

@@ -29,10 +29,10 @@ from sunk.kube.cache.store import number
 from sunk.kube.cache.watch import WatchPace
 from sunk.kube.control.controller import Controller, Effort, Source, itself
 from sunk.kube.control.queue import BackOff
-from sunk.kube.control.tasks import running
 from sunk.kube.core import CONFIG_MAPS, NAMESPACES, ConfigMap
 from sunk.kube.errors import KubeError
 from sunk.kube.resource import Key
+from sunk.kube.tasks import running
 from sunk.local.kubernetes import assets, cluster as clusters
 from sunk.local.kubernetes.cluster import LocalCluster
 from sunk.local.kubernetes.controlplane import ETCD, ControlPlane

@@ -14,8 +14,8 @@ from tests.slurm.terminal import terminal
 
 from sunk.local.slurm.remote import Remote
 from sunk.slurm import rpcs
+from sunk.slurm.libslurm.description import JobDescription
 from sunk.slurm.libslurm.library import Library
-from sunk.slurm.orders.description import JobDescription
 from sunk.slurm.orders.jobs import JobOrders
 from sunk.slurm.orders.nodes import Orders
 

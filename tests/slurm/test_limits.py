@@ -8,10 +8,10 @@ from tests.slurm.asking import job, node
 from sunk.local.slurm.remote import Remote
 from sunk.slurm.binding.shapes import NODE_TEXT, SHORT
 from sunk.slurm.errors import SlurmError, TooLong, UnknownName
+from sunk.slurm.libslurm.description import JobDescription
 from sunk.slurm.libslurm.library import Library
 from sunk.slurm.libslurm.wire import NodeChange
 from sunk.slurm.orders import bounds
-from sunk.slurm.orders.description import JobDescription
 from sunk.slurm.orders.jobs import JobOrders
 from sunk.slurm.orders.nodes import Orders
 

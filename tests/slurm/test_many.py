@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 from tests.slurm.asking import node
 
+from sunk.slurm.libslurm.description import JobDescription
 from sunk.slurm.libslurm.library import Library
-from sunk.slurm.orders.description import JobDescription
 from sunk.slurm.orders.jobs import JobOrders
 from sunk.slurm.orders.nodes import Orders
 

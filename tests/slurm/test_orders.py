@@ -11,10 +11,10 @@ from tests.slurm.asking import job, node, until
 
 from sunk.local.slurm.remote import Remote
 from sunk.slurm.errors import InvalidState, NotBatch, SlurmError, Transition
+from sunk.slurm.libslurm.description import JobDescription
 from sunk.slurm.libslurm.library import Library
 from sunk.slurm.libslurm.wire import Expected, NodeChange
 from sunk.slurm.orders import guarded
-from sunk.slurm.orders.description import JobDescription
 from sunk.slurm.orders.guarded import Covered
 from sunk.slurm.orders.jobs import JobOrders
 from sunk.slurm.orders.nodes import Orders

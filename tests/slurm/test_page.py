@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from tests.slurm.asking import node
 
+from sunk.slurm.libslurm.description import JobDescription
 from sunk.slurm.libslurm.library import Library
 from sunk.slurm.mirror.mirror import Mirror
-from sunk.slurm.orders.description import JobDescription
 from sunk.slurm.orders.jobs import JobOrders
 from sunk.slurm.orders.nodes import Orders
 

@@ -11,10 +11,10 @@ from tests.slurm.asking import job, node, until
 
 from sunk.local.slurm.remote import Remote
 from sunk.model.hostlist import expand
+from sunk.slurm.libslurm.description import JobDescription
 from sunk.slurm.libslurm.library import Library
 from sunk.slurm.libslurm.loading import load
 from sunk.slurm.mirror.reading import NOT_NOW, SELDOM
-from sunk.slurm.orders.description import JobDescription
 from sunk.slurm.orders.jobs import JobOrders
 from sunk.slurm.states import JobBase, JobFlag, NodeBase, NodeFlag
 

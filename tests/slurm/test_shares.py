@@ -5,9 +5,9 @@ from tests.slurm.asking import MADE, job, until
 from sunk.local.slurm.remote import Remote
 from sunk.model.hostlist import expand
 from sunk.slurm.cli.selection import partitions_by_node
+from sunk.slurm.libslurm.description import JobDescription
 from sunk.slurm.libslurm.library import Library
 from sunk.slurm.mirror.mirror import Mirror
-from sunk.slurm.orders.description import JobDescription
 from sunk.slurm.orders.jobs import JobOrders
 from sunk.slurm.orders.nodes import Orders
 

@@ -18,8 +18,8 @@ from contextlib import suppress
 from typing import Final, Never
 
 from sunk.kube.control.lease import LeaderElection
-from sunk.kube.control.tasks import running
 from sunk.kube.control.term import LeaseLost, LeaseTerm
+from sunk.kube.tasks import running
 from sunk.service.part import Work
 
 log = logging.getLogger(__name__)

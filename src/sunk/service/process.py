@@ -32,11 +32,11 @@ from sunk.kube.cache.store import Store
 from sunk.kube.control.controller import Controller
 from sunk.kube.control.events import Recorder
 from sunk.kube.control.lease import LeaderElection, identity
-from sunk.kube.control.tasks import running
 from sunk.kube.control.term import LeaseTiming
 from sunk.kube.process.health import Health, Watchdog, served
 from sunk.kube.process.metrics import CLOCK, CONTROLLER, EVENTS, LEASE, LIMIT, QUEUE, STORE, WATCH, Metrics
 from sunk.kube.resource import Key
+from sunk.kube.tasks import running
 from sunk.model.contract import clusterobjects
 from sunk.model.refusal import Refusal
 from sunk.service.leadership import Leadership

@@ -18,10 +18,10 @@ from sunk.kube.api.patch import Merge, Strategic
 from sunk.kube.auth import access
 from sunk.kube.cache.collection import Collection
 from sunk.kube.control.events import Recorder
-from sunk.kube.control.tasks import running
 from sunk.kube.core import NODES, PODS, Node, Pod, condition
 from sunk.kube.errors import Conflict, NotFound
 from sunk.kube.resource import Record, Resource
+from sunk.kube.tasks import running
 from sunk.local.fakekubelet import FLEET, FakeKubelet, NodeTraits, Settings
 from sunk.model import names
 from sunk.model.contract import clearance

@@ -23,9 +23,9 @@ from sunk.kube.api.client import Deletion, Scope
 from sunk.kube.api.patch import Strategic
 from sunk.kube.cache.collection import Collection
 from sunk.kube.control.events import Recorder
-from sunk.kube.control.tasks import running
 from sunk.kube.core import NAMESPACES, NODES, PODS, Node, Pod
 from sunk.kube.errors import ApiError, NotFound
+from sunk.kube.tasks import running
 from sunk.local.fakekubelet import FLEET, fake_kubelet
 from sunk.local.kubernetes.cluster import LocalCluster
 from sunk.model import names

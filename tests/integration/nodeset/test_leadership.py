@@ -9,10 +9,10 @@ from tests.integration.nodeset.stage import Operator, Stage, eventually
 
 from sunk.kube.api.patch import Merge
 from sunk.kube.cache.collection import Collection
-from sunk.kube.control.tasks import running
 from sunk.kube.core import NODES
 from sunk.kube.errors import Conflict
 from sunk.kube.resource import Key
+from sunk.kube.tasks import running
 from sunk.model import names
 from sunk.model.nodeslice import Entry
 from sunk.objects.nodesets import NODESLICES, claim_of

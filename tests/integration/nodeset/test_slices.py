@@ -7,7 +7,7 @@ from tests.integration.nodeset.stage import Operator, Stage, eventually
 from tests.integration.nodeset.witness import Witness
 
 from sunk.kube.api.client import Deletion
-from sunk.kube.control.tasks import running
+from sunk.kube.tasks import running
 from sunk.objects.nodesets import NODESLICES
 from sunk.operator.nodeset.act.batches import in_parallel
 from sunk.operator.nodeset.decide.slices import added, spread

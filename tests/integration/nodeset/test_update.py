@@ -9,8 +9,8 @@ from tests.integration.nodeset.stage import Operator, Stage, eventually, message
 from tests.integration.nodeset.witness import Witness
 
 from sunk.kube.api.client import Scope
-from sunk.kube.control.tasks import running
 from sunk.kube.core import PODS, Pod
+from sunk.kube.tasks import running
 from sunk.model import names
 from sunk.objects.computepods import pending_deletion, ready
 from sunk.objects.nodesets import REVISIONS, ControllerRevision

@@ -8,9 +8,9 @@ from tests.conftest import Kube, Kubectl
 from sunk.kube.api.client import Scope
 from sunk.kube.api.patch import Merge
 from sunk.kube.cache.collection import Collection
-from sunk.kube.control.tasks import running
 from sunk.kube.core import PODS
 from sunk.kube.resource import Key
+from sunk.kube.tasks import running
 from sunk.model import names
 from sunk.model.nodeset import NODESET
 from sunk.objects.nodesets import NODESETS, NodeSet, owned_by

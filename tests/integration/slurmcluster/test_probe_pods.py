@@ -11,9 +11,9 @@ from tests.conftest import Kube
 from sunk.kube.api.client import Scope
 from sunk.kube.api.patch import Merge
 from sunk.kube.cache.collection import Collection
-from sunk.kube.control.tasks import running
 from sunk.kube.core import CONFIG_MAPS, PODS, Pod
 from sunk.kube.resource import Key
+from sunk.kube.tasks import running
 from sunk.operator.slurmcluster.rollout.probe import PROBE, ProbePods, ProbeResult, by_cluster
 
 LONG_AGO = "2020-01-01T00:00:00Z"

@@ -53,10 +53,10 @@ from sunk.kube.api.client import Client, Deletion, Preconditions, Scope
 from sunk.kube.api.patch import Merge, Strategic
 from sunk.kube.auth import access
 from sunk.kube.control.events import Recorder
-from sunk.kube.control.tasks import running
 from sunk.kube.core import NODES, PODS, Node
 from sunk.kube.errors import Conflict, NotFound
 from sunk.kube.resource import Record, Resource
+from sunk.kube.tasks import running
 from sunk.local.fakekubelet import Settings, spawned
 from sunk.local.fakekubelet.behaviour import key as steering_key
 from sunk.local.kubernetes.cluster import LocalCluster

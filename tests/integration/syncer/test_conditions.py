@@ -9,7 +9,7 @@ from tests.integration.syncer.stage import Stage, on_stage
 
 from sunk.kube.api.client import Scope
 from sunk.kube.cache.collection import Collection
-from sunk.kube.control.tasks import running
+from sunk.kube.tasks import running
 from sunk.model import names
 from sunk.syncer.pods import COMPUTE_PODS, ComputePod, condition
 

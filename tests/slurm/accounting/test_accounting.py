@@ -13,9 +13,9 @@ from tests.slurm.asking import job, node, until
 
 from sunk.local.slurm.remote import Remote
 from sunk.slurm.errors import SlurmError
+from sunk.slurm.libslurm.description import JobDescription
 from sunk.slurm.libslurm.library import Library
 from sunk.slurm.mirror.accounting import SLURMDBD
-from sunk.slurm.orders.description import JobDescription
 from sunk.slurm.orders.jobs import JobOrders
 from sunk.slurm.orders.nodes import Orders
 from sunk.slurm.records import Accounted

@@ -6,8 +6,8 @@ import pytest
 from tests.slurm.asking import node, until
 
 from sunk.local.slurm.remote import Remote
+from sunk.slurm.libslurm.description import JobDescription
 from sunk.slurm.libslurm.library import Library
-from sunk.slurm.orders.description import JobDescription
 from sunk.slurm.orders.jobs import JobOrders
 from sunk.slurm.orders.nodes import Orders
 from sunk.slurm.states import NodeFlag

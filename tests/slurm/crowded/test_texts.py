@@ -4,10 +4,10 @@ import asyncio
 import gc
 from pathlib import Path
 
+from sunk.slurm.libslurm.description import JobDescription
 from sunk.slurm.libslurm.library import Library
 from sunk.slurm.mirror.mirror import Mirror
 from sunk.slurm.orders.bounds import JOB_TEXT
-from sunk.slurm.orders.description import JobDescription
 from sunk.slurm.orders.jobs import JobOrders
 
 MANY = 10_000

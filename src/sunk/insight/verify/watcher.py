@@ -14,10 +14,10 @@ from sunk.insight.verify.laws import Fault, OwnedEntry, Snapshot
 from sunk.kube.api.client import EVERYWHERE, Client, Scope
 from sunk.kube.cache.collection import Collection
 from sunk.kube.cache.store import Store
-from sunk.kube.control.tasks import running
 from sunk.kube.core import NODES, PODS, Node, Pod
 from sunk.kube.errors import Forbidden
 from sunk.kube.resource import Key
+from sunk.kube.tasks import running
 from sunk.model import hostlist, loopclock, names
 from sunk.model.contract import keptdrains
 from sunk.objects.computepods import cleared, terminating

@@ -23,10 +23,10 @@ from sunk.kube.api.exchange import Exchange, Observer, unobserved
 from sunk.kube.api.limits import Bucket
 from sunk.kube.api.patch import Apply, Body, Patch
 from sunk.kube.api.retry import ONCE, Repeat, Retry, of_body, of_patch, persist
+from sunk.kube.api.stream import TOO_DEEP, Stream, shallow
 from sunk.kube.api.transport import Sockets
 from sunk.kube.auth.access import Access
 from sunk.kube.auth.credentials import AccessError
-from sunk.kube.cache.stream import TOO_DEEP, Stream, shallow
 from sunk.kube.errors import ApiError, Gone, Unreachable, Unreadable, refusal, somebody_else
 from sunk.kube.resource import R, Resource
 

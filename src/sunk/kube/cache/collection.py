@@ -32,9 +32,9 @@ from sunk.kube.api.patch import Body, Patch
 from sunk.kube.cache.store import Index, Stale, Store
 from sunk.kube.cache.view import Changed, Deleted, Event
 from sunk.kube.cache.watch import USUAL, Watch, WatchPace
-from sunk.kube.control.tasks import forever
 from sunk.kube.errors import AlreadyExists, ApiError, Conflict, KubeError, NotFound, Unreachable, Unreadable
 from sunk.kube.resource import Key, R, Resource
+from sunk.kube.tasks import forever
 
 log = logging.getLogger(__name__)
 

@@ -37,7 +37,7 @@ from msgspec import DecodeError, Raw, Struct, json
 
 from sunk.kube.api.allowance import Allowance
 from sunk.kube.api.client import EVERYWHERE, PAGE, Client, Scope
-from sunk.kube.cache.stream import Frame, Line, Lines, Stream, bare, ends_initial_list, error, frame, lean
+from sunk.kube.api.stream import Frame, Line, Lines, Stream, bare, ends_initial_list, error, frame, lean
 from sunk.kube.cache.view import Bookmark, Event, View
 from sunk.kube.errors import ApiError, Forbidden, Gone, KubeError, NotFound, TooManyRequests, Unreachable, Unreadable
 from sunk.kube.resource import Key, R, Record, Resource

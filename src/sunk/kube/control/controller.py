@@ -36,9 +36,9 @@ from msgspec import Struct
 from sunk.kube.api.allowance import Allowance, Expired
 from sunk.kube.cache.store import Store
 from sunk.kube.control.queue import USUAL, BackOff, K, Priority, Queue, QueueStatistics
-from sunk.kube.control.tasks import forever
 from sunk.kube.errors import Conflict, KubeError, TooManyRequests
 from sunk.kube.resource import Key, R, Record
+from sunk.kube.tasks import forever
 from sunk.model import faults, loopclock
 
 log = logging.getLogger(__name__)

@@ -15,12 +15,12 @@ from sunk.kube.api.retry import Retry
 from sunk.kube.auth import access
 from sunk.kube.cache.collection import Collection
 from sunk.kube.control.controller import Controller, Source, itself
-from sunk.kube.control.tasks import running
 from sunk.kube.core import CLAIMS, ENDPOINT_SLICES, NODES, SERVICES, VOLUMES, Node, condition
 from sunk.kube.errors import ApiError, Unreachable
 from sunk.kube.process import logs
 from sunk.kube.process.loop import run
 from sunk.kube.resource import Key
+from sunk.kube.tasks import running
 from sunk.local.addons import balancers, volumes
 from sunk.local.kubernetes.cluster import LocalCluster, find, settled
 from sunk.local.kubernetes.controlplane import dns_objects

@@ -14,9 +14,8 @@ from msgspec import DecodeError, Raw, Struct, ValidationError, msgpack
 
 from sunk.model.faults import words
 from sunk.slurm import errors
-from sunk.slurm.libslurm import loading
-from sunk.slurm.orders import description
-from sunk.slurm.orders.description import JobDescription
+from sunk.slurm.libslurm import description, loading
+from sunk.slurm.libslurm.description import JobDescription
 from sunk.slurm.records import (
     Accounted,
     Allocation,

@@ -17,8 +17,8 @@ A caller gets a ValueError that says which value it was; nothing has been sent.
 from collections.abc import Mapping
 from typing import Final
 
+from sunk.slurm.libslurm.description import JobDescription
 from sunk.slurm.libslurm.wire import NodeChange
-from sunk.slurm.orders.description import JobDescription
 
 JOB_TEXT: Final = 1024
 """Bytes; Slurm's own bound."""

@@ -11,10 +11,10 @@ from typing import Final
 from msgspec.structs import replace
 
 from sunk.slurm.errors import InvalidJob
+from sunk.slurm.libslurm.description import JobDescription
 from sunk.slurm.libslurm.library import Library
 from sunk.slurm.libslurm.wire import Given
 from sunk.slurm.orders import bounds
-from sunk.slurm.orders.description import JobDescription
 from sunk.slurm.states import JobFlag
 
 BATCH_SHELL: Final = 1 << 0

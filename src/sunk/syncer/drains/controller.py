@@ -28,9 +28,9 @@ from msgspec.structs import replace
 
 from sunk.kube.control.events import about
 from sunk.kube.control.queue import BackOff, Priority, Queue, QueueStatistics
-from sunk.kube.control.tasks import forever
 from sunk.kube.errors import KubeError
 from sunk.kube.resource import Key
+from sunk.kube.tasks import forever
 from sunk.model import hostlist
 from sunk.model.cluster.kind import SLURMCLUSTER
 from sunk.model.contract.report import Report

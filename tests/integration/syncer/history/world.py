@@ -19,10 +19,10 @@ from tests.integration.syncer.stage import ALICE, CLUSTER, SET, SLICE, Stage
 from sunk.kube.api.client import Deletion, Preconditions, Scope
 from sunk.kube.api.patch import Merge
 from sunk.kube.cache.collection import Collection
-from sunk.kube.control.tasks import running
 from sunk.kube.core import NODES
 from sunk.kube.errors import ApiError, NotFound
 from sunk.kube.resource import Key
+from sunk.kube.tasks import running
 from sunk.local.fakekubelet import FLEET, Settings, annotations, steer
 from sunk.local.slurm import Node as SlurmNode
 from sunk.model import names

@@ -11,9 +11,9 @@ from sunk.kube.cache.store import Store
 from sunk.kube.cache.view import Changed, Deleted, Synced
 from sunk.kube.control.controller import Controller, Effort, Requeue, Source, Terminal, itself, owner
 from sunk.kube.control.queue import BackOff
-from sunk.kube.control.tasks import Ended, running
 from sunk.kube.errors import Conflict, KubeError, Status, TooManyRequests, Unreachable
 from sunk.kube.resource import Key, Metadata, OwnerReference, Record
+from sunk.kube.tasks import Ended, running
 
 pytestmark = pytest.mark.looptime
 

@@ -3,9 +3,9 @@
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from sunk.slurm.libslurm.description import JobDescription
 from sunk.slurm.libslurm.wire import NodeChange
 from sunk.slurm.orders import bounds
-from sunk.slurm.orders.description import JobDescription
 
 
 @settings(deadline=None)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.waiting import eventually
 
-from sunk.kube.cache.stream import HOLD, MUCH, PAUSE, Stream
+from sunk.kube.api.stream import HOLD, MUCH, PAUSE, Stream
 
 pytestmark = pytest.mark.looptime
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, strategies as st
 from msgspec import DecodeError, Raw, json
 
-from sunk.kube.cache import stream
-from sunk.kube.cache.stream import TOO_DEEP, Line, Lines, bare, frame, lean, shallow
+from sunk.kube.api import stream
+from sunk.kube.api.stream import TOO_DEEP, Line, Lines, bare, frame, lean, shallow
 from sunk.kube.errors import ApiError, Gone, Unreadable
 from sunk.kube.resource import Record
 
