@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sunk.model import loopclock
 from sunk.service.asking import asked, reaching
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ async def _watch(watching: "Watcher", *, seconds: float | None, as_json: bool) -
     import asyncio
     from contextlib import aclosing
 
-    broken, began = 0, asyncio.get_running_loop().time()
+    broken, began = 0, loopclock.now()
     async with aclosing(watching.breaches()) as breaches:
         try:
             async with asyncio.timeout(seconds):
@@ -100,7 +101,7 @@ async def _watch(watching: "Watcher", *, seconds: float | None, as_json: bool) -
                     click.echo(_line(breach, as_json=as_json))
         except (TimeoutError, asyncio.CancelledError):
             pass
-    _sum_up(watching, broken, seconds=asyncio.get_running_loop().time() - began)
+    _sum_up(watching, broken, seconds=loopclock.now() - began)
     return ending(broken=broken, lost=watching.lost_slurm)
 
 

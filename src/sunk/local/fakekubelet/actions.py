@@ -20,6 +20,7 @@ from sunk.local.fakekubelet.behaviour import BadAnnotation, Behaviour, overridde
 from sunk.local.fakekubelet.binding import fits, pinned
 from sunk.local.fakekubelet.settings import FLEET, Settings
 from sunk.local.fakekubelet.state import FleetState, PodState
+from sunk.model import loopclock
 from sunk.model.refusal import Refusal
 
 log = logging.getLogger(__name__)
@@ -161,7 +162,7 @@ class KubeletActions:
 
 
 def _clock() -> float:
-    return asyncio.get_running_loop().time()
+    return loopclock.now()
 
 
 def _wall() -> datetime:

@@ -21,6 +21,7 @@ from sunk.local.fakekubelet.leases import LeaseRenewer
 from sunk.local.fakekubelet.queue import DueQueue
 from sunk.local.fakekubelet.settings import FLEET, Settings
 from sunk.local.fakekubelet.state import FleetState
+from sunk.model import loopclock
 
 log = logging.getLogger(__name__)
 
@@ -134,7 +135,7 @@ class FakeKubelet:
     def _on_pod(self, event: Event[Pod]) -> None:
         match event:
             case Changed(pod):
-                news = self.state.see_pod(pod, clock=asyncio.get_running_loop().time())
+                news = self.state.see_pod(pod, clock=loopclock.now())
                 if news and pod.spec.node_name in self.state.nodes:
                     self._work.add(PodWork(pod.key))
             case Deleted(pod):

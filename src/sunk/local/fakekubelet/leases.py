@@ -5,7 +5,6 @@ Node has its own place in the period, and each renewal aims at the next time tha
 a plain replace with the version of the last answer, the cheapest write there is; only if that fails is the lease read.
 """
 
-import asyncio
 import math
 from datetime import UTC, datetime
 from zlib import crc32
@@ -16,6 +15,7 @@ from sunk.kube.errors import AlreadyExists, Conflict, NotFound
 from sunk.kube.resource import Metadata
 from sunk.local.fakekubelet import nodes
 from sunk.local.fakekubelet.settings import Settings
+from sunk.model import loopclock
 
 
 def next_renewal(name: str, *, period: float, clock: float) -> float:
@@ -44,7 +44,7 @@ class LeaseRenewer:
         except NotFound:
             await self._write(node, version=None)
         self.renewals += 1
-        return next_renewal(node.name, period=self._settings.period, clock=asyncio.get_running_loop().time())
+        return next_renewal(node.name, period=self._settings.period, clock=loopclock.now())
 
     def forget(self, name: str) -> None:
         self._versions.pop(name, None)

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from typing import Final, Generic, NoReturn, TypeVar
 
 from sunk.kube.errors import KubeError
+from sunk.model import loopclock
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +71,7 @@ class DueQueue(Generic[K]):
             failures = self._failures[key] = self._failures.get(key, 0) + 1
             delay: float = min(FIRST_RETRY * 2 ** (failures - 1), LAST_RETRY)
             log.warning("%s; looking at %s again in %.1f s", error, key, delay)
-            return asyncio.get_running_loop().time() + delay
+            return loopclock.now() + delay
         self._failures.pop(key, None)
         return again
 

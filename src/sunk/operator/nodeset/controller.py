@@ -12,7 +12,6 @@ in is one to go on from:
 A claim without an entry, an entry without a Pod and a Pod without an entry are all found again by the next snapshot.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable
 from datetime import timedelta
@@ -21,7 +20,7 @@ from typing import Any, Final
 from sunk.kube.cache.collection import Collection
 from sunk.kube.control.controller import Controller, Effort, Requeue, Source, itself, owner
 from sunk.kube.resource import Key, Record
-from sunk.model import names
+from sunk.model import loopclock, names
 from sunk.model.nodeset import NODESET
 from sunk.objects.nodesets import NODESLICES, REVISIONS, NodeSet, NodeSlice, by_owner
 from sunk.operator.caches import shared_caches
@@ -55,7 +54,7 @@ def nodesets(setting: Setting, *, cordon_reason: str = names.CORDON_REASON) -> P
 
     def moment() -> Moment:
         now = setting.client.clock.now()
-        return Moment(now, since=now - timedelta(seconds=asyncio.get_running_loop().time() - controller.began))
+        return Moment(now, since=now - timedelta(seconds=loopclock.now() - controller.began))
 
     executor = Executor(
         setting,

@@ -5,7 +5,6 @@ A change of a node's row, or of a job that holds it, enqueues its Pod once, what
 written last stays, and the SlurmCluster says that nobody knows better.
 """
 
-import asyncio
 from contextlib import suppress
 from typing import Final
 
@@ -13,6 +12,7 @@ from sunk.kube.api.patch import Strategic
 from sunk.kube.control.controller import Controller, Effort, Requeue, Source, itself
 from sunk.kube.errors import NotFound
 from sunk.kube.resource import Key
+from sunk.model import loopclock
 from sunk.slurm.mirror.confidence import Known, State
 from sunk.slurm.records import Node
 from sunk.slurm.states import NodeBase, NodeFlag
@@ -59,7 +59,7 @@ class ConditionController:
             if (before.state_bits, before.reason) == (after.state_bits, after.reason):
                 return  # a load, free memory, a time: nothing that a Pod shows
             if _is_returned(before, after):
-                self._calm[name] = _now() + self._context.settings.calm
+                self._calm[name] = loopclock.now() + self._context.settings.calm
         if after is None:
             self._calm.pop(name, None)
         self.enqueue(name)
@@ -79,7 +79,7 @@ class ConditionController:
         pod = context.pods.store.get(key)
         if pod is None or not isinstance(context.mirror.state, Known) or not context.may_write():
             return None
-        left = self._calm.get(key.name, 0.0) - _now()
+        left = self._calm.get(key.name, 0.0) - loopclock.now()
         facts = NodeFacts(
             node=context.mirror.nodes.get(key.name),
             held=self._jobs_by_node.has_jobs(key.name),
@@ -103,7 +103,3 @@ def _is_returned(before: Node, after: Node) -> bool:
         return False
     risen = before.state.base is NodeBase.DOWN and after.state.base is not NodeBase.DOWN
     return risen or (before.state.out_of_service and not after.state.out_of_service)
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

@@ -25,6 +25,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from sunk.kube.resource import Key
+from sunk.model import loopclock
 from sunk.model.contract import confighash
 from sunk.model.contract.report import Report
 from sunk.model.faults import survived
@@ -133,7 +134,7 @@ class ConfigController:
         if named is not None and named.isdisjoint(features or ()):
             return
         self._owed, self._owed_since_boot, self._asked = True, None, -math.inf
-        self._need = self._need.requested(now=_now())
+        self._need = self._need.requested(now=loopclock.now())
         self._changed.set()
 
     def report(self) -> Report:
@@ -145,7 +146,7 @@ class ConfigController:
 
     async def run(self) -> Never:
         await self._context.files.store.complete()
-        self._need, self._asked = self._need.requested(now=_now()) if self._owed else NONE, -math.inf
+        self._need, self._asked = self._need.requested(now=loopclock.now()) if self._owed else NONE, -math.inf
         self._begun = False
         with ExitStack() as subscriptions:
             subscriptions.callback(self._context.files.store.subscribe(lambda *_: self._changed.set()))
@@ -176,10 +177,10 @@ class ConfigController:
         return due if lags and self._wanted else max(due, self._last_sent + DISTANCE)
 
     async def _wait(self) -> None:
-        until = min(self._due, self._asked + RESYNC, _now() + RESYNC)
+        until = min(self._due, self._asked + RESYNC, loopclock.now() + RESYNC)
         with suppress(TimeoutError):
             # Also where it is due and cannot be done: Slurm is away, or we have just lost the lease.
-            async with asyncio.timeout(max(until - _now(), _SHORTEST_WAIT)):
+            async with asyncio.timeout(max(until - loopclock.now(), _SHORTEST_WAIT)):
                 await self._changed.wait()
 
     async def _reconcile(self) -> None:
@@ -188,7 +189,7 @@ class ConfigController:
         self._begin()
         try:
             await self._compare()
-            if _now() >= self._due and self._context.may_write():
+            if loopclock.now() >= self._due and self._context.may_write():
                 await self._reconfigure()
         except SlurmError as error:
             self._trouble = str(error)
@@ -205,14 +206,14 @@ class ConfigController:
 
     async def _compare(self) -> None:
         """See what is wanted and what is in force, and whether that is a need."""
-        if _now() >= self._asked + RESYNC or self._runs is None:
+        if loopclock.now() >= self._asked + RESYNC or self._runs is None:
             self._runs = await self._context.library.configuration()
-            self._asked = _now()
+            self._asked = loopclock.now()
             self._note_boot(self._runs.boot_time)
         wanted = confighash.read(self._conf())
         if wanted and wanted != self._runs.parameter(confighash.PARAMETER):
             if wanted != self._wanted or not self._need.holds:
-                self._need = self._need.requested(now=_now())
+                self._need = self._need.requested(now=loopclock.now())
         elif not self._owed:
             self._need, self._trouble = NONE, ""
         self._wanted = wanted
@@ -232,7 +233,10 @@ class ConfigController:
 
     async def _reconfigure(self) -> None:
         async with self._at_work:
-            self._need, self._last_sent = self._need.after_a_try(now=_now()).answered(yes=False), _now()
+            self._need, self._last_sent = (
+                self._need.after_a_try(now=loopclock.now()).answered(yes=False),
+                loopclock.now(),
+            )
             log.info("slurmctld is told to read its configuration anew; wanted is %s", self._wanted or "what it has")
             try:
                 await self._context.orders.reconfigure()
@@ -242,7 +246,3 @@ class ConfigController:
             await self._compare()
             if self._need.holds:
                 self._trouble = f"slurmctld was told to read {self._wanted} and does not have it: its files may be late"
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

@@ -31,7 +31,7 @@ from sunk.kube.control.queue import BackOff, Priority, Queue, QueueStatistics
 from sunk.kube.errors import KubeError
 from sunk.kube.resource import Key
 from sunk.kube.tasks import forever
-from sunk.model import hostlist
+from sunk.model import hostlist, loopclock
 from sunk.model.cluster.kind import SLURMCLUSTER
 from sunk.model.contract.report import Report
 from sunk.model.faults import survived
@@ -101,7 +101,7 @@ class DrainController:
 
     def report(self) -> Report:
         known = isinstance(self._context.mirror.state, Known)
-        stuck = self._refused_orders.lasting(now=asyncio.get_running_loop().time()) if known else ()
+        stuck = self._refused_orders.lasting(now=loopclock.now()) if known else ()
         return Report(delayed=self.delayed, stuck=stuck)
 
     def statistics(self) -> DrainStatistics:
@@ -176,7 +176,7 @@ class DrainController:
         for name in batch:
             if name not in failed:
                 self._queue.forget(name)
-        self._refused_orders.note(batch, failed, now=asyncio.get_running_loop().time())
+        self._refused_orders.note(batch, failed, now=loopclock.now())
         self._retry(failed)
         return bool(actions)
 

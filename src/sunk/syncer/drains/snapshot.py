@@ -3,12 +3,11 @@
 `Snapshots` reads the stores and the mirror; `standing` and `causes` are pure.
 """
 
-import asyncio
 from typing import Final
 
 from msgspec import Struct
 
-from sunk.model import names
+from sunk.model import loopclock, names
 from sunk.model.contract import drains
 from sunk.model.contract.drains import Causes, DrainState
 from sunk.slurm.records import Node
@@ -46,14 +45,14 @@ class Snapshots:
         member, row = self._members.get(name), self._context.mirror.nodes.get(name)
         if member is None or row is None:
             return None
-        unready_long = self.waves.due(name) <= _now()
+        unready_long = self.waves.due(name) <= loopclock.now()
         return NodeSnapshot(member=member, pod=self._context.pod(name), row=row, unready_long=unready_long)
 
     def resync_after(self, snapshot: NodeSnapshot) -> float | None:
         """In how many seconds to decide again though nothing happens; None if never."""
         if snapshot.unready_long or snapshot.pod is None or ready(snapshot.pod):
             return None
-        return max(self.waves.due(snapshot.name) - _now(), 0.0)
+        return max(self.waves.due(snapshot.name) - loopclock.now(), 0.0)
 
 
 def standing(row: Node) -> DrainState:
@@ -106,7 +105,3 @@ def _cordon(snapshot: NodeSnapshot) -> str | None:
     row = snapshot.row
     carried = drains.read(row.reason) if row.state.draining and _awake(snapshot) else None
     return carried.cordon if carried is not None else None
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

@@ -12,7 +12,6 @@ The delay counts from when we saw it happen, by our own clock. Only what had hap
 times that Kubernetes gives, which come from clocks of other machines.
 """
 
-import asyncio
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -21,6 +20,7 @@ from msgspec import Struct
 
 from sunk.kube.cache.store import Store
 from sunk.kube.resource import Key
+from sunk.model import loopclock
 from sunk.syncer.context import Settings
 from sunk.syncer.pods import ComputePod, condition, finished, ready, terminating
 
@@ -73,7 +73,11 @@ class WaveDetector:
     def delayed(self) -> str:
         """What is put off because of a wave."""
         wave = self._wave
-        waits = wave is not None and _now() < wave.until and any(since >= wave.first for since in self._since.values())
+        waits = (
+            wave is not None
+            and loopclock.now() < wave.until
+            and any(since >= wave.first for since in self._since.values())
+        )
         return wave.message if wave is not None and waits else ""
 
     def detect(self) -> Wave | None:
@@ -81,7 +85,7 @@ class WaveDetector:
         if not self._changed:
             return None
         self._changed = False
-        now = _now()
+        now = loopclock.now()
         held = self._wave.until if self._wave is not None else LONG_AGO
         if now <= held:
             return None
@@ -96,7 +100,7 @@ class WaveDetector:
         if number is None:
             return None
         until = times[number] + self._settings.wave_delay
-        clock = (self._wall() + timedelta(seconds=until - _now())).strftime("%H:%M:%S")
+        clock = (self._wall() + timedelta(seconds=until - loopclock.now())).strftime("%H:%M:%S")
         many = f"{len(times)} of {total} Pods stopped being ready together"
         message = f"{many}: their nodes are not drained before {clock} UTC, and not at all if they are ready by then"
         return Wave(first=times[number] - TOGETHER, until=until, message=message)
@@ -115,7 +119,7 @@ class WaveDetector:
                 self._note_unready(name, ago=max((self._wall() - since).total_seconds(), 0.0))
 
     def _note_unready(self, name: str, *, ago: float) -> None:
-        self._since[name] = _now() - ago
+        self._since[name] = loopclock.now() - ago
         self._changed = True
 
 
@@ -141,7 +145,3 @@ def _unready_since(pod: ComputePod) -> datetime | None:
         return None
     changed = ready_condition.last_transition_time > pod.status.start_time + _FIRST_STATUS
     return ready_condition.last_transition_time if changed else None
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

@@ -13,7 +13,6 @@ A node that Slurm does not know has no job. But a slurmd that has just begun may
 at once; so that has to be so for a while, and it is not believed at all while most of the Pods are unknown to Slurm.
 """
 
-import asyncio
 import logging
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -23,7 +22,7 @@ from sunk.kube.api.patch import Merge
 from sunk.kube.control.controller import Controller, Effort, Requeue, Source
 from sunk.kube.errors import NotFound
 from sunk.kube.resource import Key
-from sunk.model import names
+from sunk.model import loopclock, names
 from sunk.model.contract import clearance as dated, drains
 from sunk.model.contract.report import Report
 from sunk.slurm.mirror.confidence import Known, Stale, State
@@ -133,7 +132,7 @@ class ClearanceController:
     def _settled(self, pod: ComputePod) -> bool:
         """Whether Slurm answers for long enough, and has not known this very Pod for as long, as the Pod itself says."""
         state, written = self._context.mirror.state, condition(pod, names.SLURM_RUNNING)
-        if not isinstance(state, Known) or _now() - state.since < self._settling:
+        if not isinstance(state, Known) or loopclock.now() - state.since < self._settling:
             return False
         if written is None or written.status != "Unknown" or written.last_transition_time is None:
             return False
@@ -181,7 +180,3 @@ def _concerned(pod: ComputePod) -> tuple[Key, ...]:
     """Only Pods that have to go, or had to, are of any concern here."""
     marks = pod.metadata.annotations
     return (pod.key,) if names.PENDING_DELETION in marks or names.CLEAR_TO_DELETE in marks else ()
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

@@ -13,12 +13,12 @@ Nor is one touched that a person has drained, since the drain and its reason wou
 it, so the report says so.
 """
 
-import asyncio
 import logging
 from collections.abc import Iterable, Mapping
 from typing import Final
 
 from sunk.kube.errors import NotFound
+from sunk.model import loopclock
 from sunk.model.contract import drains
 from sunk.model.contract.report import Report
 from sunk.objects.nodesets import NodeSet, NodeSlice
@@ -116,7 +116,7 @@ class OrphanRecords:
         self._seen, self._since = {}, {}
 
     async def resync(self) -> None:
-        orphans, now, grace = self._orphans(), _now(), self._context.settings.forget_after
+        orphans, now, grace = self._orphans(), loopclock.now(), self._context.settings.forget_after
         missing = self._missing_slices() if orphans else ""
         self._seen = {name: self._seen.get(name, now) for name in orphans}
         self._since = {} if missing else {name: self._since.get(name, now) for name in orphans}
@@ -185,7 +185,3 @@ class OrphanRecords:
         except NotFound:
             return False
         return True
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

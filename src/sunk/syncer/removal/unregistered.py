@@ -13,7 +13,6 @@ to delete any. `request_restart` writes an annotation through the status of the 
 while it is young and the Pod's conditions still say that Slurm does not know it.
 """
 
-import asyncio
 import logging
 import math
 from collections.abc import Collection, Iterable, Mapping
@@ -26,7 +25,7 @@ from sunk.kube.cache.store import Store
 from sunk.kube.control.events import about
 from sunk.kube.errors import Conflict, Invalid, NotFound
 from sunk.kube.resource import Key
-from sunk.model import names
+from sunk.model import loopclock, names
 from sunk.model.contract import drains
 from sunk.model.contract.report import Report
 from sunk.objects.computepods import restart_request
@@ -205,11 +204,11 @@ class UnregisteredPods:
         due = self._back_off.due({name: self._age(pod) for name, pod in unregistered.items()})
         self._held = self._too_many(unregistered) if due else ""
         if self._held:
-            self._held_until = _now()
+            self._held_until = loopclock.now()
         # A slurmd looks for a slurmctld that was away once in ten seconds. And where most were unknown a moment ago, the
         # others may be about to register as well.
         patience = self._context.settings.restart_unknown_after
-        if _now() - state.since < min(SETTLED, patience) or _now() - self._held_until < patience:
+        if loopclock.now() - state.since < min(SETTLED, patience) or loopclock.now() - self._held_until < patience:
             return
         if due and not self._held and not self._context.mirror.suspicious and self._restarts.try_take():
             self._back_off.try_next(due[0])
@@ -259,7 +258,3 @@ class UnregisteredPods:
         log.warning("Pod %s is started anew: it is ready, but %s", pod.key, why)
         note = "to be replaced: its slurmd runs, but {why}"
         context.recorder.warn(about(pod, kind="Pod"), "UnknownToSlurm", note, action="Restart", why=why)
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

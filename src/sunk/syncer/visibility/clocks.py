@@ -5,11 +5,11 @@ our own clock. Nothing of it goes by a second, and `skew` says how far they may 
 them is wrong, and only a person can set a clock. So the report says so.
 """
 
-import asyncio
 from typing import Final
 
 from msgspec import Struct
 
+from sunk.model import loopclock
 from sunk.model.clocks import Offset
 from sunk.model.contract.report import Report
 from sunk.slurm.mirror.confidence import Known, State
@@ -71,7 +71,7 @@ class Clocks:
     def _on_read(self, state: State) -> None:
         """After a read: slurmctld told its time somewhere between the read's begin and now."""
         if isinstance(state, Known) and self._context.mirror.clock:
-            now = asyncio.get_running_loop().time()
+            now = loopclock.now()
             self._slurm.hear(self._context.mirror.clock, sent=now - self._context.mirror.age, got=now)
 
 

@@ -4,12 +4,12 @@ In the log when it is lost and back; in the report if what it says is odd, or if
 restart of slurmctld takes; and at `/readyz`. The text is written once for each loss, not with every failed read.
 """
 
-import asyncio
 import logging
 from datetime import UTC, datetime
 from typing import Final
 
 from sunk.kube.resource import Key
+from sunk.model import loopclock
 from sunk.model.contract.report import Report
 from sunk.slurm.libslurm.library import HANGS
 from sunk.slurm.mirror.confidence import State, Unknown
@@ -52,7 +52,7 @@ class Reachability:
     def unseen(self) -> str:
         """Since when Slurm is lost, and how; empty while it is read, and for the first moments."""
         state = self._mirror.state
-        if not isinstance(state, Unknown) or asyncio.get_running_loop().time() - state.since < UNSEEN_AFTER:
+        if not isinstance(state, Unknown) or loopclock.now() - state.since < UNSEEN_AFTER:
             return ""
         return self._messages.setdefault(HANGS in state.reason, unseen_message(state.reason, since=self._seen))
 

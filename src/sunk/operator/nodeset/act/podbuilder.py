@@ -6,7 +6,6 @@ is asked to create one without doing it. What it says (a field that does not exi
 NodeSet's condition, and the Pods that there are stay as they are.
 """
 
-import asyncio
 import logging
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -18,7 +17,7 @@ from sunk.kube.api.client import STRICTLY, Client
 from sunk.kube.core import PODS
 from sunk.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound, TooManyRequests
 from sunk.kube.resource import Key
-from sunk.model import names
+from sunk.model import loopclock, names
 from sunk.model.refusal import Refusal
 from sunk.objects.computepods import NODE
 from sunk.objects.nodesets import NodeSet, ours, owned_by
@@ -135,10 +134,10 @@ class PodBuilders:
 
     async def prepare(self, owner: NodeSet) -> PreparedTemplate:
         source, known = _source(owner), self._known.get(owner.key)
-        if known is not None and known.source == source and _now() < known.until:
+        if known is not None and known.source == source and loopclock.now() < known.until:
             return known.prepared
         found = await self._prepared(owner)
-        until = _now() + TRY_AGAIN if found.problem else float("inf")
+        until = loopclock.now() + TRY_AGAIN if found.problem else float("inf")
         self._known[owner.key] = _Known(source, found, until)
         return found
 
@@ -192,7 +191,3 @@ def _source(owner: NodeSet) -> _Source:
 
 def _prefix(owner: NodeSet) -> str:
     return owner.spec.pod_name_prefix or owner.metadata.name
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

@@ -10,7 +10,6 @@ for at most once in the time for which one holds.
 What is remembered here only limits rates: a new leader may begin with none of it.
 """
 
-import asyncio
 from collections import deque
 from typing import Final
 
@@ -18,6 +17,7 @@ from msgspec import Struct
 
 from sunk.kube.core import Pod
 from sunk.kube.resource import Key
+from sunk.model import loopclock
 from sunk.model.contract.clearance import YOUNG
 
 FIRST: Final = 1.0
@@ -51,29 +51,25 @@ class RecreateBackoff:
         able = [pod for wait, pod in waits if wait <= 0]
         later = [wait for wait, _ in waits if wait > 0]
         if len(able) > room:
-            later.append(self._lately[0] + PAUSE - _now() if self._lately else PAUSE)
+            later.append(self._lately[0] + PAUSE - loopclock.now() if self._lately else PAUSE)
         return tuple(able[:room]), min(later, default=None)
 
     def replaced(self, key: Key) -> None:
-        past, now = self._past.pop(key, None), _now()
+        past, now = self._past.pop(key, None), loopclock.now()
         lasted = past is None or now - past.at > CALM
         self._past[key] = _Recreated(at=now, delay=FIRST if lasted or past is None else min(past.delay * 2, LONGEST))
         self._lately.append(now)
 
     def _wait(self, key: Key) -> float:
         past = self._past.get(key)
-        return 0.0 if past is None else past.at + past.delay - _now()
+        return 0.0 if past is None else past.at + past.delay - loopclock.now()
 
     def _forget(self) -> None:
-        now = _now()
+        now = loopclock.now()
         while self._lately and now - self._lately[0] >= PAUSE:
             self._lately.popleft()
         for key in [key for key, past in self._past.items() if now - past.at > CALM]:
             del self._past[key]
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()
 
 
 class ClearanceRenewals:
@@ -85,7 +81,7 @@ class ClearanceRenewals:
 
     def due(self, pods: tuple[Pod, ...]) -> tuple[tuple[Pod, ...], float | None]:
         """Say for which of them to ask now, and in how many seconds for the others."""
-        now, pause = asyncio.get_running_loop().time(), YOUNG.total_seconds()
+        now, pause = loopclock.now(), YOUNG.total_seconds()
         self._asked = {uid: at for uid, at in self._asked.items() if now < at + pause}
         able = tuple(pod for pod in pods if pod.metadata.uid not in self._asked)
         waits = [self._asked[pod.metadata.uid] + pause - now for pod in pods if pod.metadata.uid in self._asked]

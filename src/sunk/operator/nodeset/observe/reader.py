@@ -10,7 +10,6 @@ A Node that was there in between begins to be missing from zero: whoever leads t
 has seen itself counts too, since the Node may have been there while nobody led.
 """
 
-import asyncio
 from collections.abc import Callable, Container, Iterable, Mapping
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -22,6 +21,7 @@ from msgspec import Struct, field
 from sunk.kube.cache.store import Store
 from sunk.kube.core import Node, Pod
 from sunk.kube.resource import Key
+from sunk.model import loopclock
 from sunk.model.nodeslice import Entry
 from sunk.objects.nodesets import NodeSet, NodeSlice, claim_of, claimed_for
 from sunk.operator.nodeset.observe.fit import FitCache
@@ -145,7 +145,7 @@ class MissingNodes:
 
 
 def _loop() -> float:
-    return asyncio.get_running_loop().time()
+    return loopclock.now()
 
 
 class MemberReader:
