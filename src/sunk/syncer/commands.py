@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
+from sunk.model import settings
+from sunk.model.cluster.daemons import SyncerSettings
 from sunk.service.options import ServiceOptions, run, serving
 
 if TYPE_CHECKING:
@@ -15,50 +17,20 @@ if TYPE_CHECKING:
     from sunk.syncer.process import SyncerOptions
 
 F = TypeVar("F", bound=Callable[..., Any])
-_POSITIVE = click.FloatRange(min=0)
 
 
 def _settings(command: F) -> F:
-    """The options that say how it behaves; they are the fields of `sunk.syncer.context.Settings`."""
-    made = (
-        _seconds("--not-ready-after", 5.0, "A node is drained after its Pod has not been ready for this long."),
-        click.option(
-            "--wave-share",
-            envvar="SUNK_WAVE_SHARE",
-            show_envvar=True,
-            type=click.FloatRange(0, 1),
-            default=0.2,
-            help="If more than this share of the Pods stop being ready together, they wait for --wave-delay instead.",
-        ),
-        _seconds("--wave-delay", 60.0, "How long they wait."),
-        _seconds("--skew", 5.0, "How far the clocks of Slurm and Kubernetes may be apart."),
-        _seconds("--calm", 5.0, "Ignore NOT_RESPONDING for this long after an undrain."),
-        _seconds("--gather", 0.2, "The least time between two rounds of orders, so that many changes share a call."),
-        _seconds(
-            "--restart-unknown-after",
-            60.0,
-            "A Pod that is ready is replaced after Slurm has not known it for this long.",
-        ),
-        _seconds(
-            "--forget-after", 60.0, "A record that was ours is deleted after it has been in no NodeSlice for this long."
-        ),
-        click.option(
-            "--clean-up/--no-clean-up",
-            envvar="SUNK_CLEAN_UP",
-            show_envvar=True,
-            default=True,
-            help="Delete Slurm's record of nodes that have left.",
-        ),
-    )
-    for option in made:
-        command = option(command)
+    """The options that say how it behaves, as `sunk.model.cluster.daemons.SyncerSettings` declares them."""
+    for option in reversed(settings.options(SyncerSettings)):
+        command = _setting(option)(command)
     return command
 
 
-def _seconds(name: str, default: float, text: str) -> Callable[[F], F]:
-    variable = f"SUNK_{name.removeprefix('--').replace('-', '_').upper()}"
+def _setting(option: settings.SettingOption) -> Callable[[F], F]:
+    names = f"{option.flag}/{option.negative}" if option.is_switch else option.flag
+    kind = None if option.is_switch else click.FloatRange(option.least, option.most)
     return click.option(
-        name, envvar=variable, show_envvar=True, type=_POSITIVE, default=default, help=f"Seconds. {text}"
+        names, envvar=option.variable, show_envvar=True, type=kind, default=option.default, help=option.help
     )
 
 
@@ -74,17 +46,16 @@ def _seconds(name: str, default: float, text: str) -> Callable[[F], F]:
 )
 @serving(workers=16, at_once="How many Pods are written to at once.", stop_seconds=10.0)
 @_settings
-def syncer(*, cluster: str, namespace: str, service_options: ServiceOptions, **settings: Any) -> None:
+def syncer(*, cluster: str, namespace: str, service_options: ServiceOptions, **chosen: Any) -> None:
     """Keep Slurm's nodes and their Pods in step, both ways.
 
     Runs where libslurm is: in the image sunk, beside a sackd of the cluster, until SIGTERM. Any number of replicas may
     run: one leads, the others stand by with everything read.
     """
-    from sunk.syncer.context import Settings
     from sunk.syncer.process import SyncerOptions
 
     access = service_options.begin()
-    options = SyncerOptions(cluster=cluster, namespace=namespace or access.namespace, settings=Settings(**settings))
+    options = SyncerOptions(cluster=cluster, namespace=namespace or access.namespace, settings=SyncerSettings(**chosen))
     service = service_options.settings(
         name=options.name, namespaces=(options.namespace,), lease_namespace=options.namespace
     )

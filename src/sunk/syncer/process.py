@@ -11,6 +11,7 @@ from sunk.kube.api.client import Scope
 from sunk.kube.api.limits import Bucket
 from sunk.kube.cache.collection import Collection
 from sunk.kube.core import CONFIG_MAPS
+from sunk.model.cluster.daemons import SyncerSettings
 from sunk.objects.nodesets import NODESETS, NODESLICES
 from sunk.objects.slurmclusters import SLURMCLUSTERS
 from sunk.service.part import Build, Part, Setting
@@ -21,7 +22,7 @@ from sunk.slurm.orders.nodes import Orders
 from sunk.syncer.conditions.completing import CompletingNodes
 from sunk.syncer.conditions.controller import ConditionController
 from sunk.syncer.config.controller import ConfigController
-from sunk.syncer.context import Context, Settings
+from sunk.syncer.context import Context
 from sunk.syncer.drains.controller import DrainController
 from sunk.syncer.jobs import JobsByNode
 from sunk.syncer.members import Members
@@ -46,7 +47,7 @@ class SyncerOptions(Struct, frozen=True):
 
     cluster: str
     namespace: str
-    settings: Settings = Settings()
+    settings: SyncerSettings = SyncerSettings()
 
     @property
     def name(self) -> str:

@@ -19,7 +19,7 @@ NOT_READY_AFTER = 3.0
 WAVE_DELAY = 6.0
 SYNCER = (
     *("--not-ready-after", str(NOT_READY_AFTER), "--wave-share", "0.1", "--wave-delay", str(WAVE_DELAY)),
-    *("--skew", "1", "--restart-unknown-after", "600"),
+    *("--clock-skew", "1", "--restart-unknown-after", "600"),
 )
 FAST = ("NodeSet=fast Feature=fast", "PartitionName=fast Nodes=fast")
 SLURM = {"lines": ("PartitionName=all Nodes=ALL Default=YES MaxTime=UNLIMITED State=UP", *FAST)}

@@ -14,7 +14,7 @@ from sunk.model.contract.requests import Answer, Order
 pytestmark = on_stage
 
 VERSIONS = ("24.11", pytest.param("26.05", marks=pytest.mark.full))
-SYNCER = ("--restart-unknown-after", "600", "--wave-share", "0.9", "--skew", "1")
+SYNCER = ("--restart-unknown-after", "600", "--wave-share", "0.9", "--clock-skew", "1")
 SLURM = {"config": {"RebootProgram": "/bin/true", "ResumeTimeout": 60}}
 BOB = "bob: bad fan"
 

@@ -19,7 +19,7 @@ from sunk.operator.nodeset.observe import reader
 
 pytestmark = on_stage
 SYNCER = (
-    *("--not-ready-after", "1", "--wave-delay", "3", "--skew", "1", "--calm", "1"),
+    *("--not-ready-after", "1", "--wave-delay", "3", "--clock-skew", "1", "--calm", "1"),
     *("--restart-unknown-after", "20", "--forget-after", "5"),
 )
 ON_KUBERNETES = ("cordon", "cordon", "uncordon", "out", "back", "delete_pod", "unready", "ready", "verify")

@@ -173,20 +173,21 @@ class SyncerSettings(Struct, frozen=True, gc=False, rename="camel"):
     slurm_node_clean_up: bool = True
     """Delete Slurm's record of nodes that have left."""
     not_ready_after: Moment = 5.0
-    """A node is drained after its Pod has not been ready for this many seconds."""
+    """Drain a node after its Pod has not been ready for this many seconds."""
     wave_share: Annotated[float, Meta(ge=0, le=1)] = 0.2
-    """If more than this share of the Pods stop being ready together, they wait for `waveDelay` instead."""
+    """If more than this share of the Pods become not ready together, wait for the wave delay before draining their nodes."""
     wave_delay: Moment = 60.0
+    """Drain the nodes of such a wave after this many seconds, if their Pods are still not ready."""
     clock_skew: Moment = 5.0
-    """How far the clocks of Slurm and Kubernetes may be apart."""
+    """How many seconds the clocks of Slurm and Kubernetes may differ."""
     calm: Moment = 5.0
     """Ignore NOT_RESPONDING for this many seconds after an undrain: slurmd needs a moment."""
     gather: Moment = 0.2
-    """The least time between two rounds of orders, so that many changes share a call."""
+    """Minimum number of seconds between two rounds of orders, so that many changes share a call."""
     restart_unknown_after: Moment = 60.0
-    """A Pod that is ready is replaced after Slurm has not known it for this many seconds."""
+    """Replace a Pod that is ready but that Slurm has not known for this many seconds."""
     forget_after: Moment = 60.0
-    """A record that was ours is deleted after it has been in no NodeSlice for this many seconds."""
+    """Delete a record that was ours after it has been in no NodeSlice for this many seconds."""
 
 
 class SyncerConfig(Struct, frozen=True, gc=False):

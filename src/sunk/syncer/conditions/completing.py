@@ -80,7 +80,7 @@ class CompletingNodes:
         stuck = {
             name: message(name, since=at, jobs=self._jobs_by_node.ids(name))
             for name, at in since.items()
-            if now - at > limit + self._context.settings.skew
+            if now - at > limit + self._context.settings.clock_skew
         }
         if stuck != self._stuck:
             self._announce(stuck)

@@ -195,7 +195,7 @@ class DrainController:
         actions = Actions()
         for number, name in enumerate(nodes, 1):
             snapshot = self._snapshots.of(name)
-            actions.add(name, pod=self._context.pod(name), snapshot=snapshot, skew=self._context.settings.skew)
+            actions.add(name, pod=self._context.pod(name), snapshot=snapshot, skew=self._context.settings.clock_skew)
             if snapshot is not None:
                 if extra.differs(snapshot):
                     self._extra_writer.enqueue(name)

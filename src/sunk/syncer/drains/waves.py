@@ -21,7 +21,7 @@ from msgspec import Struct
 from sunk.kube.cache.store import Store
 from sunk.kube.resource import Key
 from sunk.model import loopclock
-from sunk.syncer.context import Settings
+from sunk.model.cluster.daemons import SyncerSettings
 from sunk.syncer.pods import ComputePod, condition, finished, ready, terminating
 
 TOGETHER: Final = 10.0
@@ -45,7 +45,11 @@ class WaveDetector:
     """Followed for as long as the store of Pods is, so that a new leader knows since when each is not ready."""
 
     def __init__(
-        self, pods: Store[ComputePod], *, settings: Settings, wall: Callable[[], datetime] = lambda: datetime.now(UTC)
+        self,
+        pods: Store[ComputePod],
+        *,
+        settings: SyncerSettings,
+        wall: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._pods = pods
         self._settings = settings

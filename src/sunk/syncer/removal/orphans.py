@@ -129,7 +129,7 @@ class OrphanRecords:
 
     def _orphans(self) -> list[str]:
         mirror = self._context.mirror
-        if not isinstance(mirror.state, Known) or not self._context.settings.clean_up:
+        if not isinstance(mirror.state, Known) or not self._context.settings.slurm_node_clean_up:
             return []
         strays = (node for node in mirror.nodes.all() if node.name not in self._members)
         return [node.name for node in strays if marked(node) or registered_late(node, self._deleted)]

@@ -141,7 +141,7 @@ class ReleaseController:
         for name in absent:
             self._absent.setdefault(name, mirror.clock)
         mirror.require_fresh(within=FRESH)
-        free = {name for name in absent if name not in mirror.nodes or not self._context.settings.clean_up}
+        free = {name for name in absent if name not in mirror.nodes or not self._context.settings.slurm_node_clean_up}
         rest = [name for name in absent if name not in free and self._is_leaving(name)]
         blocked = {name: why for name in rest if (why := self._blocker(name, refusals.get(name, "")))}
         deleted, failed = await self._delete([name for name in rest if name not in blocked])

@@ -55,7 +55,7 @@ class Clocks:
         return ClockOffsets(server, slurm)
 
     def report(self) -> Report:
-        wrong = wrong_clock(self.offsets(), allowed=self._context.settings.skew)
+        wrong = wrong_clock(self.offsets(), allowed=self._context.settings.clock_skew)
         if wrong is None or self._reported is None or _is_new(wrong, self._reported):
             self._reported = wrong
         if self._reported is None:
@@ -63,7 +63,7 @@ class Clocks:
         whose, seconds = self._reported
         ahead = "ahead of" if seconds > 0 else "behind"
         words = (
-            f"{whose} is {abs(seconds):.0f} s {ahead} the API server's, and {self._context.settings.skew:g} s are allowed: "
+            f"{whose} is {abs(seconds):.0f} s {ahead} the API server's, and {self._context.settings.clock_skew:g} s are allowed: "
             "set it, or what came first in Slurm and in Kubernetes is told wrongly"
         )
         return Report(stuck=(words,))

@@ -9,13 +9,13 @@ from tests.unit.syncer.builders import going, later, pod
 from tests.unit.syncer.stores import put, remove
 
 from sunk.kube.cache.store import Store
-from sunk.syncer.context import Settings
+from sunk.model.cluster.daemons import SyncerSettings
 from sunk.syncer.drains.waves import LONG_AGO, TOGETHER, WaveDetector, crest
 from sunk.syncer.pods import ComputePod
 
 pytestmark = pytest.mark.looptime
 
-SETTINGS = Settings(not_ready_after=5, wave_share=0.2, wave_delay=60)
+SETTINGS = SyncerSettings(not_ready_after=5, wave_share=0.2, wave_delay=60)
 STARTED = 3600.0
 """Seconds after the Pods began at which the loop's clock stood at zero."""
 

@@ -5,9 +5,9 @@ That uid is SlurmUser's, which may give orders; the key itself only sackd sees, 
 of the account.
 """
 
-from typing import Any, Final
+from typing import Final
 
-from sunk.model import names
+from sunk.model import names, settings
 from sunk.model.contract import clusterobjects
 from sunk.model.contract.syncerwrites import ACCOUNT_SUFFIX
 from sunk.operator.slurmcluster.builders import keyfiles, pods, secrets
@@ -150,25 +150,15 @@ def _http_get(path: str, **times: int) -> Object:
 
 
 def arguments(cluster: ResolvedCluster) -> list[str]:
-    settings = cluster.spec.syncer.config.syncer
-    options: dict[str, Any] = {
+    options = {
         "cluster": cluster.name,
         "namespace": cluster.namespace,
         "port": PORT,
         "stop-seconds": _GRACE - 10,
-        "not-ready-after": settings.not_ready_after,
-        "wave-share": settings.wave_share,
-        "wave-delay": settings.wave_delay,
-        "skew": settings.clock_skew,
-        "calm": settings.calm,
-        "gather": settings.gather,
-        "restart-unknown-after": settings.restart_unknown_after,
-        "forget-after": settings.forget_after,
     }
-    words = [
-        f"--{name}={value:g}" if isinstance(value, float) else f"--{name}={value}" for name, value in options.items()
-    ]
-    return [*words, "--clean-up" if settings.slurm_node_clean_up else "--no-clean-up"]
+    return [f"--{name}={value}" for name, value in options.items()] + settings.arguments(
+        cluster.spec.syncer.config.syncer
+    )
 
 
 def _sackd(cluster: ResolvedCluster) -> Object:

@@ -9,10 +9,10 @@ from tests.helm import CHART
 from tests.unit.operator.slurmcluster.clusters import built, cluster, container, pod
 
 from sunk.model import names
+from sunk.model.cluster.daemons import SyncerSettings
 from sunk.operator.slurmcluster.daemons.syncer import arguments, rules
 from sunk.operator.slurmcluster.objects import NEVER_MET
 from sunk.syncer.commands import syncer as command
-from sunk.syncer.context import Settings
 
 SYNCER = ("Deployment", "slurm-syncer")
 
@@ -48,13 +48,13 @@ def test_every_manner_can_be_set_and_reaches_the_command_line() -> None:
     }
     words = arguments(cluster({"syncer": {"config": {"syncer": given}}}))
     read = command.make_context("syncer", words, resilient_parsing=False).params
-    settings = Settings(**{name: read[name] for name in signature(Settings).parameters})
-    assert settings == Settings(
-        clean_up=False,
+    settings = SyncerSettings(**{name: read[name] for name in signature(SyncerSettings).parameters})
+    assert settings == SyncerSettings(
+        slurm_node_clean_up=False,
         not_ready_after=1,
         wave_share=0.5,
         wave_delay=2,
-        skew=3,
+        clock_skew=3,
         calm=4,
         gather=0.25,
         restart_unknown_after=6,
@@ -65,9 +65,9 @@ def test_every_manner_can_be_set_and_reaches_the_command_line() -> None:
 def test_values_and_command_line_have_the_same_defaults() -> None:
     read = command.make_context("syncer", arguments(cluster())).params
     bare = command.make_context("syncer", ["--cluster=slurm"]).params
-    named = signature(Settings).parameters
+    named = signature(SyncerSettings).parameters
     assert {name: read[name] for name in named} == {name: bare[name] for name in named}
-    assert Settings(**{name: read[name] for name in named}) == Settings()
+    assert SyncerSettings(**{name: read[name] for name in named}) == SyncerSettings()
 
 
 def granted() -> list[dict[str, list[str]]]:
