@@ -30,6 +30,7 @@ lint: venv ## Check style, types, the direction of imports, and shell
 	@.venv/bin/mypy
 	@.venv/bin/lint-imports
 	@git grep -lE '^#!/bin/(ba)?sh|^# shellcheck shell=' -- ':!*.py' | xargs .venv/bin/shellcheck --external-sources
+	@git grep -LE '^#!|^# shellcheck shell=' -- 'src/*.sh' | xargs .venv/bin/shellcheck --shell=bash --exclude=SC2016
 
 unit: venv ## Unit tests alone; needs neither root nor images
 	@$(PYTEST) tests/unit
