@@ -17,7 +17,7 @@ from bench.report import Figure, report
 from bench.sync import played
 from bench.sync.stage import Stage
 from bench.sync.witness import State
-from sunk.local.build import images
+from sunk.local.artifacts import images
 from sunk.local.progress import step
 
 NODES: Final = 6

@@ -12,7 +12,7 @@ from bench.slurm.memory import WHOLE
 from bench.slurm.quiet import Drain, Quiet, Unchanged
 from bench.slurm.rest import Read
 from bench.slurm.testbed import Testbed, running_testbed
-from sunk.local.build import images
+from sunk.local.artifacts import images
 from sunk.local.progress import step
 from sunk.slurm.libslurm.library import THREADS
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from bench.kube.server import OURS, PROJECT, Server, heard, program
 from bench.report import RESULTS
-from sunk.local.build import cache
+from sunk.local.artifacts import cache
 from sunk.local.progress import step
 
 REQUIREMENTS = PROJECT / "bench" / "peers" / "requirements.txt"

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from bench.kube.server import PROJECT, Server
-from sunk.local.build import images
+from sunk.local.artifacts import images
 
 PYTHON = "/opt/sunk/bin/python3"
 ENTER = """

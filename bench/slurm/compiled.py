@@ -3,8 +3,8 @@
 import shutil
 from pathlib import Path
 
-from sunk.local.build import cache, images
-from sunk.local.build.buildah import Build, storage
+from sunk.local.artifacts import cache, images
+from sunk.local.artifacts.buildah import Build, storage
 from sunk.local.progress import step
 
 SOURCE = Path(__file__).with_name("submit.c")

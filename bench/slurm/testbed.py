@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from bench.slurm import compiled, rest
 from bench.slurm.worker import Request
-from sunk.local.build import images
+from sunk.local.artifacts import images
 from sunk.local.slurm import Slurm, many_nodes
 from sunk.local.slurm.boxes.box import SLURM_USER, children
 from sunk.local.slurm.configuration import CONTROLLER, LOGIN, TOOLS, Settings

@@ -12,7 +12,7 @@ from typing import Any, Final
 from bench.nodesets import stage as nodesets
 from bench.slurm.testbed import Program
 from bench.sync.stage import WITNESS, Stage
-from sunk.local.build import images
+from sunk.local.artifacts import images
 from sunk.local.fakekubelet import Settings
 from sunk.local.progress import step
 from sunk.local.slurm import Slurm, many_nodes

@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import Kubectl
 from tests.waiting import eventually
 
-from sunk.local.build import pause
+from sunk.local.artifacts import pause
 from sunk.local.kubernetes import assets, cluster as clusters, network
 from sunk.local.kubernetes.cluster import LocalCluster
 from sunk.local.kubernetes.spec import from_file

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from tests.box import wait_for
 
-from sunk.local.build import debian, images
-from sunk.local.build.buildah import storage
+from sunk.local.artifacts import debian, images
+from sunk.local.artifacts.buildah import storage
 
 SUNK_USER = 65532
 UNWANTED = ("usr/bin/gcc", "usr/bin/pip3", "opt/sunk/bin/pip", "usr/include/slurm", "run/secrets")
@@ -18,7 +18,7 @@ UNWANTED = ("usr/bin/gcc", "usr/bin/pip3", "opt/sunk/bin/pip", "usr/include/slur
 ENDLESS = """
 import sys
 from pathlib import Path
-from sunk.local.build.buildah import Build, storage
+from sunk.local.artifacts.buildah import Build, storage
 with storage() as kept:
     (kept.scratch / "file").write_text(f"FROM scratch\\nADD files.tar /\\nRUN sleep {sys.argv[2]}\\n")
     kept.build(Build(containerfile=kept.scratch / "file", context=Path(sys.argv[1]), name="localhost/endless:1"))

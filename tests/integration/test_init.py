@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from tests.box import Box, File, Plan, box, network, wait_for
 
-from sunk.local.build import images
+from sunk.local.artifacts import images
 
 SLURM_USER = 64030
 

@@ -8,7 +8,7 @@ import pytest
 from tests.waiting import eventually
 
 from sunk.local import slurm as slurms
-from sunk.local.build import images
+from sunk.local.artifacts import images
 from sunk.local.slurm import Slurm
 from sunk.local.slurm.boxes.box import SLURM_USER
 from sunk.model.contract import keyset

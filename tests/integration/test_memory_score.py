@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.box import Box, Plan, box, network, wait_for
 
-from sunk.local.build import images
+from sunk.local.artifacts import images
 
 HIGH = 500
 SLURMD = ("slurmd", "--", "-Z", "-N", "node", "--conf-server", "10.9.0.9:6817", "--conf", "CPUs=1 RealMemory=100")

@@ -11,7 +11,7 @@ import pytest
 from tests.waiting import eventually
 
 from sunk.local import slurm as slurms
-from sunk.local.build import images
+from sunk.local.artifacts import images
 from sunk.local.shell import run
 from sunk.local.slurm import Slurm
 from sunk.local.slurm.boxes import network

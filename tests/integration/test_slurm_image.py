@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from tests.box import ADDRESS, SLURM_CONF, Box, File, Plan, box, network, wait_for
 
-from sunk.local.build import images
+from sunk.local.artifacts import images
 
 SLURM_USER = 64030
 SOME_USER = 1001

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from tests.box import ADDRESS, SLURM_CONF, Box, File, Plan, box, network, wait_for
 
-from sunk.local.build import images
+from sunk.local.artifacts import images
 from sunk.operator.slurmcluster.slurmconf.conf import SLURM_USER
 
 ALICE = 2001

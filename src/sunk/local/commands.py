@@ -34,7 +34,7 @@ def build(*, releases: tuple[str, ...]) -> None:
 
     Kubernetes and CoreDNS from source, kubectl and helm, the container images.
     """
-    from sunk.local.build import images
+    from sunk.local.artifacts import images
     from sunk.local.kubernetes import assets
 
     assets.fill()
@@ -176,7 +176,7 @@ def execute(*, name: str, command: tuple[str, ...]) -> None:
 
     COMMAND gets KUBECONFIG set, and finds kubectl and helm in PATH.
     """
-    from sunk.local.build import parts
+    from sunk.local.artifacts import parts
     from sunk.local.kubernetes import cluster
     from sunk.model.refusal import Refusal
 

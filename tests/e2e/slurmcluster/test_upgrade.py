@@ -3,7 +3,7 @@
 import pytest
 from tests.e2e.slurmcluster.release import Release, on
 
-from sunk.local.build import images
+from sunk.local.artifacts import images
 from sunk.local.kubernetes import cluster as clusters
 from sunk.local.kubernetes.cluster import LocalCluster
 

@@ -129,9 +129,9 @@ class Operator:
         return [parts(one.path)[1] for one in self.writes if one.verb == "delete" and one.resource == "pods"]
 
     def deletions(self) -> list[float]:
-        """When it has had Pods deleted."""
+        """When it has sent for Pods to be deleted."""
         both = zip(self.writes, self.times, strict=True)
-        return [when for one, when in both if one.verb == "delete" and one.resource == "pods"]
+        return [when - one.seconds for one, when in both if one.verb == "delete" and one.resource == "pods"]
 
     def creations(self) -> int:
         """How often it has tried to create a Pod for good or on trial."""

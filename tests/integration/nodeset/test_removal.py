@@ -430,6 +430,5 @@ async def test_a_pod_that_is_refused_again_and_again_is_made_later_and_later(sta
 
     await eventually(deleted, lambda found: found >= 3)
     first, second, third = operator.deletions()[:3]
-    # Counted from before each delete was sent, and here from its answer.
     assert second - first > 0.9
     assert third - second > 1.8

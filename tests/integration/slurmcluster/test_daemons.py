@@ -12,7 +12,7 @@ import yaml
 from tests.box import Box, network, wait_for
 from tests.integration.slurmcluster.pods import World, contents
 
-from sunk.local.build import images
+from sunk.local.artifacts import images
 from sunk.model.cluster.kind import SlurmClusterSpec
 from sunk.model.layers.catalog import gather
 from sunk.operator.slurmcluster.resolve import ResolvedCluster, resolve

@@ -11,7 +11,7 @@ from tests.hanging import SLURM, hanging
 from tests.unit.operator.slurmcluster.clusters import cluster, container
 
 from sunk.local import slurm as slurms
-from sunk.local.build import images
+from sunk.local.artifacts import images
 from sunk.local.slurm import CommandResult, Slurm
 from sunk.local.slurm.boxes.box import SLURM_USER
 from sunk.local.slurm.configuration import CONTROLLER

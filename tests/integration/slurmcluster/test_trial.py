@@ -10,7 +10,7 @@ from msgspec import Struct
 from tests.box import network
 from tests.integration.slurmcluster.pods import World, contents
 
-from sunk.local.build import images
+from sunk.local.artifacts import images
 from sunk.model.cluster.kind import SlurmClusterSpec
 from sunk.operator.slurmcluster.objects import marked
 from sunk.operator.slurmcluster.resolve import resolve

@@ -15,7 +15,7 @@ from sunk.kube.auth import access
 from sunk.kube.core import NAMESPACES
 from sunk.kube.errors import NotFound
 from sunk.local import slurm as slurms
-from sunk.local.build import images
+from sunk.local.artifacts import images
 from sunk.local.kubernetes.cluster import LocalCluster
 from sunk.local.slurm import Slurm
 

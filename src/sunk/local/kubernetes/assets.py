@@ -4,8 +4,8 @@ from pathlib import Path
 
 import msgspec
 
-from sunk.local.build import images as builder, parts, pause
-from sunk.local.build.parts import Parts
+from sunk.local.artifacts import images as builder, parts, pause
+from sunk.local.artifacts.parts import Parts
 from sunk.model.refusal import Refusal
 
 

@@ -19,8 +19,8 @@ from urllib.request import urlopen
 import msgspec
 
 from sunk.local import paths
-from sunk.local.build import cache
-from sunk.local.build.parts import Parts
+from sunk.local.artifacts import cache
+from sunk.local.artifacts.parts import Parts
 from sunk.local.kubernetes import cgroups, limits, network as networks, node as nodes, pki, seed
 from sunk.local.kubernetes.assets import Assets
 from sunk.local.kubernetes.controlplane import ControlPlane

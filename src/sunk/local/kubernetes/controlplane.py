@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from sunk.local.build.parts import Parts
+from sunk.local.artifacts.parts import Parts
 from sunk.local.kubernetes.network import API_PORT, LocalNetwork
 from sunk.local.kubernetes.process import Daemon
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 import yaml
 
-from sunk.local.build import pause
-from sunk.local.build.parts import Parts
+from sunk.local.artifacts import pause
+from sunk.local.artifacts.parts import Parts
 from sunk.local.kubernetes import cgroups
 from sunk.local.kubernetes.network import LocalNetwork
 from sunk.local.kubernetes.process import Daemon

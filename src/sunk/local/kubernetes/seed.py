@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from sunk.local.build import cache
+from sunk.local.artifacts import cache
 from sunk.local.shell import run, works
 from sunk.model.refusal import Refusal
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from sunk.local import paths
-from sunk.local.build import cache, debian, images
+from sunk.local.artifacts import cache, debian, images
 from sunk.local.kubernetes.cluster import LocalCluster
 from sunk.local.kubernetes.network import LocalNetwork
 from sunk.local.shell import run
@@ -160,7 +160,7 @@ def _sources(path: Path) -> list[Path]:
 def _copy_package(folder: Path, *, root: Path) -> Path:
     """Copy our package with the extension of the image, and compile it: so it starts as quickly as it would there."""
     package = paths.project() / PACKAGE
-    sources = (file for file in _sources(package) if not file.is_relative_to(package / "local" / "build" / "go"))
+    sources = (file for file in _sources(package) if not file.is_relative_to(package / "local" / "artifacts" / "go"))
     images.stage(sources, folder=folder, root=package)
     for made in root.glob(f"opt/sunk/lib/python3.*/site-packages/sunk/{EXTENSION}/*.so"):
         shutil.copy(made, folder / EXTENSION)

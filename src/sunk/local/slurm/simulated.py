@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from sunk.local.build import images
+from sunk.local.artifacts import images
 from sunk.local.slurm.boxes import network
 from sunk.local.slurm.configuration import CONTROLLER, PARTITIONS, Node, Settings, merge, nodes as spell
 from sunk.local.slurm.running import Slurm

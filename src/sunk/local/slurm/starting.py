@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from sunk.local import paths
-from sunk.local.build import images
+from sunk.local.artifacts import images
 from sunk.local.kubernetes import cgroups, network as networks
 from sunk.local.slurm import configuration
 from sunk.local.slurm.boxes.box import alive, first_process

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from sunk.local import paths
-from sunk.local.build import cache, images
+from sunk.local.artifacts import cache, images
 from sunk.local.progress import step
 from sunk.local.shell import run
 from sunk.model.refusal import Refusal

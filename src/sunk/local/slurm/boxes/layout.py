@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from sunk.local import paths
-from sunk.local.build import images
+from sunk.local.artifacts import images
 from sunk.local.slurm import accounting, configuration, munge, testpackages
 from sunk.local.slurm.boxes import network as networks
 from sunk.local.slurm.boxes.box import DATABASE_USER, PEOPLE, SLURM_USER, Bind, Box

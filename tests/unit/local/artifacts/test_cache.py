@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from sunk.local.build import cache
+from sunk.local.artifacts import cache
 from sunk.model.refusal import Refusal
 
 
@@ -61,7 +61,7 @@ def test_a_build_that_fails_leaves_nothing(folder: Path) -> None:
 def test_what_a_killed_builder_left_is_cleared_away(folder: Path) -> None:
     killed = """
 import os, signal
-from sunk.local.build import cache
+from sunk.local.artifacts import cache
 def die(folder):
     (folder / "half").write_text("x")
     os.kill(os.getpid(), signal.SIGKILL)

@@ -9,8 +9,8 @@ import platform
 import re
 from pathlib import Path
 
-from sunk.local.build import cache
-from sunk.local.build.buildah import isolated
+from sunk.local.artifacts import cache
+from sunk.local.artifacts.buildah import isolated
 from sunk.local.progress import step
 from sunk.local.shell import run
 from sunk.model.refusal import Refusal

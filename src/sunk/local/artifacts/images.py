@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sunk.local import paths
-from sunk.local.build import cache, debian
-from sunk.local.build.buildah import Build, Storage, storage
+from sunk.local.artifacts import cache, debian
+from sunk.local.artifacts.buildah import Build, Storage, storage
 from sunk.local.progress import step
 from sunk.model.refusal import Refusal
 
@@ -29,7 +29,7 @@ SOURCES = {
     "slurm": ("images/fetch", "images/native", "images/slurm"),
     "sunk": ("LICENSE", "README.md", "pyproject.toml", "requirements/run.txt", "src"),
 }
-LEFT_OUT = ("src/sunk/local/build/go", "__pycache__")
+LEFT_OUT = ("src/sunk/local/artifacts/go", "__pycache__")
 # A stage that only lends files to an image needs a name too, else it would be forgotten and built anew each time.
 LENDERS = {"slurm": ("native",), "sunk": ("dependencies",)}
 

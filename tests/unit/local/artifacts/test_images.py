@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from sunk.local import paths
-from sunk.local.build import cache, debian, images
-from sunk.local.build.buildah import complaint
+from sunk.local.artifacts import cache, debian, images
+from sunk.local.artifacts.buildah import complaint
 from sunk.model.refusal import Refusal
 
 SCRIPTS = [
@@ -57,7 +57,7 @@ def test_a_program_stays_executable_when_it_is_staged(tmp_path: Path) -> None:
 def test_an_image_is_made_of_sources_and_not_of_what_python_left_beside_them() -> None:
     names = {str(file.relative_to(paths.project())) for file in images.sources("sunk")}
     assert {"images/Containerfile", "requirements/run.txt", "src/sunk/cli.py"} <= names
-    assert not [name for name in names if "__pycache__" in name or "build/go" in name]
+    assert not [name for name in names if "__pycache__" in name or "artifacts/go" in name]
 
 
 def test_the_containerfile_copies_only_what_is_staged_for_it() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from sunk.local.build import cache
+from sunk.local.artifacts import cache
 
 IMAGE = "localhost/sunk-pause:1"
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from sunk.local import paths, progress
-from sunk.local.build import cache
+from sunk.local.artifacts import cache
 from sunk.local.shell import run
 from sunk.model.refusal import Refusal
 
