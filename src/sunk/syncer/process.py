@@ -12,6 +12,7 @@ from sunk.kube.api.limits import Bucket
 from sunk.kube.cache.collection import Collection
 from sunk.kube.core import CONFIG_MAPS
 from sunk.model.cluster.daemons import SyncerSettings
+from sunk.model.contract import clusterobjects
 from sunk.objects.nodesets import NODESETS, NODESLICES
 from sunk.objects.slurmclusters import SLURMCLUSTERS
 from sunk.service.part import Build, Part, Setting
@@ -77,7 +78,7 @@ def make_context(options: SyncerOptions, setting: Setting, *, library: Library) 
         slices=Collection(client, NODESLICES, Scope(namespace=here)),
         sets=sets,
         clusters=Collection(client, SLURMCLUSTERS, _only(options.cluster, here)),
-        files=Collection(client, CONFIG_MAPS, _only(f"{options.cluster}-slurm-conf", here)),
+        files=Collection(client, CONFIG_MAPS, _only(f"{options.cluster}-{clusterobjects.SLURM_CONF}", here)),
         library=library,
         mirror=mirror,
         orders=Orders(library, mirror=mirror),

@@ -20,7 +20,6 @@ from sunk.model import names
 from sunk.model.cluster.kind import SLURMCLUSTER
 from sunk.objects.slurmclusters import SLURMCLUSTERS, SlurmCluster
 from sunk.operator.slurmcluster import controller
-from sunk.operator.slurmcluster.rollout.probe import PROBE
 
 NAME = "slurm"
 CONF = "slurm-slurm-conf"
@@ -82,7 +81,7 @@ class Cluster:
         return {}
 
     async def trials(self) -> list[Pod]:
-        found = await self._kube.client.list(PODS, Scope(namespace=self._kube.namespace, labels=PROBE))
+        found = await self._kube.client.list(PODS, Scope(namespace=self._kube.namespace, labels=names.PROBE))
         return [pod for pod in found.items if pod.status.phase == "Pending"]
 
     async def tried(self, *, words: str = "") -> str:

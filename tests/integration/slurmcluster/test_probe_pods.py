@@ -14,7 +14,8 @@ from sunk.kube.cache.collection import Collection
 from sunk.kube.core import CONFIG_MAPS, PODS, Pod
 from sunk.kube.resource import Key
 from sunk.kube.tasks import running
-from sunk.operator.slurmcluster.rollout.probe import PROBE, ProbePods, ProbeResult, by_cluster
+from sunk.model import names
+from sunk.operator.slurmcluster.rollout.probe import ProbePods, ProbeResult, by_cluster
 
 LONG_AGO = "2020-01-01T00:00:00Z"
 
@@ -26,7 +27,7 @@ class MadeProbe:
         self._pods = pods
         self.probes = ProbePods(pods)
         self.key = Key(kube.namespace, "slurm-try")
-        at = {"namespace": kube.namespace, "name": self.key.name, "labels": {PROBE: "slurm"}}
+        at = {"namespace": kube.namespace, "name": self.key.name, "labels": {names.PROBE: "slurm"}}
         container = {"name": "slurm", "image": "localhost/slurm"}
         self.body: dict[str, Any] = {"metadata": at, "spec": {"restartPolicy": "Never", "containers": [container]}}
 
@@ -49,7 +50,7 @@ class MadeProbe:
 
 @asynccontextmanager
 async def sent(kube: Kube, *owners: dict[str, Any]) -> AsyncIterator[MadeProbe]:
-    scope = Scope(namespace=kube.namespace, labels=PROBE)
+    scope = Scope(namespace=kube.namespace, labels=names.PROBE)
     pods: Collection[Pod] = Collection(kube.client, PODS, scope, indexes={"cluster": by_cluster})
     async with asyncio.timeout(20), running({"follow": pods.run()}):
         await pods.store.complete()
@@ -135,9 +136,9 @@ def owner(uid: str) -> dict[str, Any]:
     return kind | {"uid": uid, "controller": True}
 
 
-@pytest.mark.parametrize("labels", [{}, {PROBE: "slurm"}])
+@pytest.mark.parametrize("labels", [{}, {names.PROBE: "slurm"}])
 async def test_a_pod_that_somebody_else_has_made_is_not_believed(kube: Kube, labels: dict[str, str]) -> None:
-    scope = Scope(namespace=kube.namespace, labels=PROBE)
+    scope = Scope(namespace=kube.namespace, labels=names.PROBE)
     pods: Collection[Pod] = Collection(kube.client, PODS, scope, indexes={"cluster": by_cluster})
     async with asyncio.timeout(30), running({"follow": pods.run()}):
         await pods.store.complete()
@@ -155,7 +156,7 @@ async def test_a_pod_that_somebody_else_has_made_is_not_believed(kube: Kube, lab
 
 async def test_a_pod_with_our_owner_that_we_have_not_made_is_sent_again(kube: Kube) -> None:
     """Anybody can write an owner into a Pod of his. What another copy of the operator has sent looks the same."""
-    scope = Scope(namespace=kube.namespace, labels=PROBE)
+    scope = Scope(namespace=kube.namespace, labels=names.PROBE)
     pods: Collection[Pod] = Collection(kube.client, PODS, scope, indexes={"cluster": by_cluster})
     async with asyncio.timeout(30), running({"follow": pods.run()}):
         await pods.store.complete()

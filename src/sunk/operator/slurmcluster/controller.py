@@ -35,7 +35,7 @@ from sunk.operator.slurmcluster.resolve import ResolvedCluster, resolve
 from sunk.operator.slurmcluster.rollout import references
 from sunk.operator.slurmcluster.rollout.apply import DEPLOYMENTS, STATEFULSETS, Known, apply, check_owned, prune
 from sunk.operator.slurmcluster.rollout.configuration import ConfigurationRollout
-from sunk.operator.slurmcluster.rollout.probe import PROBE, ProbePods, by_cluster
+from sunk.operator.slurmcluster.rollout.probe import ProbePods, by_cluster
 from sunk.operator.slurmcluster.rollout.removal import ClusterRemoval
 from sunk.operator.slurmcluster.rollout.retirement import ASK_AGAIN, ConfigurationPlan, PartitionRetirement
 from sunk.operator.slurmcluster.rollout.secrets import MissingSecret, ensure
@@ -63,7 +63,9 @@ def slurmclusters(setting: Setting) -> Part:
     deployments = Scoped(setting, DEPLOYMENTS, labels=_OURS, indexes={"owner": _owner})
     statefulsets = Scoped(setting, STATEFULSETS, labels=_OURS, indexes={"owner": _owner})
     sets = Scoped(setting, NODESETS, indexes={"owner": _owner})
-    probes: Collection[Pod] = Collection(setting.client, PODS, Scope(labels=PROBE), indexes={"cluster": by_cluster})
+    probes: Collection[Pod] = Collection(
+        setting.client, PODS, Scope(labels=names.PROBE), indexes={"cluster": by_cluster}
+    )
     reconciler = SlurmClusterReconciler(
         setting, clusters=clusters, workloads=(deployments, statefulsets), sets=sets, probes=probes
     )

@@ -14,6 +14,7 @@ from itertools import chain
 from typing import Final
 
 from sunk.model import names
+from sunk.model.contract import clusterobjects
 from sunk.model.contract.confighash import LINE, PARAMETER
 from sunk.operator.slurmcluster.builders import users
 from sunk.operator.slurmcluster.builders.metadata import COMPUTE, CONFIG_HASH, CONFIGURATION, metadata, selector
@@ -42,7 +43,7 @@ def config_map(cluster: ResolvedCluster, files: Mapping[str, str]) -> Object:
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": metadata(cluster, CONFIGURATION, name="slurm-conf", annotations={CONFIG_HASH: hashed}),
+        "metadata": metadata(cluster, CONFIGURATION, name=clusterobjects.SLURM_CONF, annotations={CONFIG_HASH: hashed}),
         "data": {**files, HASH_FILE: hashed},
     }
 

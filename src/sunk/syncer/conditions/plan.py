@@ -94,9 +94,9 @@ def pod_conditions(pod: ComputePod, facts: NodeFacts) -> PodConditions:
 
 def _drain(node: Node) -> WantedCondition:
     if not node.state.out_of_service:
-        return WantedCondition(names.SLURM_DRAIN, "False", "NotDrained")
+        return WantedCondition(names.SLURM_DRAIN, "False", names.NOT_DRAINED)
     ours = drains.is_ours(node.reason) and not node.state.failing
-    reason = "FromKubernetes" if ours else "FromSlurm"
+    reason = names.FROM_KUBERNETES if ours else names.FROM_SLURM
     return WantedCondition(names.SLURM_DRAIN, "True", reason, node.reason[:LONGEST])
 
 

@@ -26,7 +26,7 @@ from msgspec.structs import replace
 
 from sunk.kube.resource import Key
 from sunk.model import loopclock
-from sunk.model.contract import confighash
+from sunk.model.contract import clusterobjects, confighash
 from sunk.model.contract.report import Report
 from sunk.model.faults import survived
 from sunk.slurm import records
@@ -228,7 +228,9 @@ class ConfigController:
             self._owed = False
 
     def _conf(self) -> str:
-        config_map = self._context.files.store.get(Key(self._context.namespace, f"{self._context.cluster}-slurm-conf"))
+        config_map = self._context.files.store.get(
+            Key(self._context.namespace, f"{self._context.cluster}-{clusterobjects.SLURM_CONF}")
+        )
         return config_map.data.get(confighash.FILE, "") if config_map is not None else ""
 
     async def _reconfigure(self) -> None:

@@ -11,7 +11,6 @@ the last probe counts where there is one.
 """
 
 from datetime import datetime
-from typing import Final
 
 from msgspec import Struct, field
 
@@ -23,8 +22,6 @@ from sunk.syncer.drains import extra, requests
 from sunk.syncer.drains.requests import RequestDecision
 from sunk.syncer.drains.snapshot import NodeSnapshot, causes, standing
 from sunk.syncer.pods import ComputePod, condition
-
-VERIFY_UNDRAIN: Final = "verify-undrain"
 
 
 class Actions(Struct):
@@ -100,7 +97,7 @@ def verification_lifts(snapshot: NodeSnapshot, *, skew: float) -> bool:
     """Whether a verification lifts a drain of somebody else's, because it came after it."""
     row = snapshot.row
     state = row.state
-    if not state.draining or drains.is_ours(row.reason) or VERIFY_UNDRAIN not in row.reason:
+    if not state.draining or drains.is_ours(row.reason) or drains.VERIFY not in row.reason:
         return False
     # FAIL says that the machine is about to break, which a passed test does not answer; a reboot is still to come.
     if state.failing or state.rebooting:

@@ -17,10 +17,9 @@ from tests.integration.syncer.stage import Stage
 from sunk.kube.core import NODES
 from sunk.kube.errors import NotFound
 from sunk.model import names
-from sunk.model.contract import keptdrains
+from sunk.model.contract import drains, keptdrains
 from sunk.model.refusal import Refusal
 from sunk.slurm.orders import extra
-from sunk.syncer.drains.plan import VERIFY_UNDRAIN
 from sunk.syncer.pods import condition
 
 SOON = 4.0
@@ -76,7 +75,7 @@ class Persons:
     def verified(self, name: str) -> None:
         """Somebody has said that a machine is well."""
         mark = self.drains.get(name)
-        if mark is not None and VERIFY_UNDRAIN in mark.reason:
+        if mark is not None and drains.VERIFY in mark.reason:
             self._may(name, mark.reason)
             del self.drains[name]
 

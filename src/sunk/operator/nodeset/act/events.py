@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from sunk.kube.control.events import Recorder, about
+from sunk.model.contract import conditions
 from sunk.model.hostlist import shown
 from sunk.model.nodeset import NODESET
 from sunk.objects.nodesets import NodeSet
@@ -72,7 +73,7 @@ class NodeSetEvents:
             self._warn(owner, "Troubled", "{trouble}", action="Create", trouble=found.trouble)
         if membership.held:
             note = "{count} members no longer fit, too many at once: nobody leaves before that is over or accepted"
-            self._warn(owner, "Held", note, action="Leave", count=membership.held)
+            self._warn(owner, conditions.HELD, note, action="Leave", count=membership.held)
 
     def _tell(self, owner: NodeSet, reason: str, note: str, *, action: str, **values: object) -> None:
         regarding = about(owner, kind=NODESET.name, api_version=NODESET.api_version)

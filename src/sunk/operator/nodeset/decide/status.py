@@ -8,14 +8,11 @@ from msgspec import Struct
 
 from sunk.kube.resource import Metadata
 from sunk.model import names
+from sunk.model.contract import conditions
 from sunk.model.nodeset import Condition, NodeSetStatus
 from sunk.operator.nodeset.decide.membership import Membership
 
 READY: Final = "Ready"
-PROGRESSING: Final = "Progressing"
-TEMPLATE_VALID: Final = "TemplateValid"
-NAMES_UNIQUE: Final = "NamesUnique"
-HELD: Final = "Held"
 _LONGEST: Final = 1000
 _SHOWN: Final = 5
 
@@ -84,23 +81,23 @@ def _said(membership: Membership, findings: Findings, *, available: int) -> Iter
     yield (
         (READY, True, "AllReady", f"{available} of {membership.desired} nodes are ready")
         if missing <= 0
-        else (READY, False, "NodesMissing", _missing(membership, findings, available=available))
+        else (READY, False, conditions.NODES_MISSING, _missing(membership, findings, available=available))
     )
     yield _progress(membership, findings)
     yield (
-        (TEMPLATE_VALID, False, "Refused", findings.problem)
+        (conditions.TEMPLATE_VALID, False, "Refused", findings.problem)
         if findings.problem
-        else (TEMPLATE_VALID, True, "Accepted", "Pods can be made from it")
+        else (conditions.TEMPLATE_VALID, True, "Accepted", "Pods can be made from it")
     )
     yield (
-        (NAMES_UNIQUE, False, "Refused", listed(findings.refused))
+        (conditions.NAMES_UNIQUE, False, "Refused", listed(findings.refused))
         if findings.refused
-        else (NAMES_UNIQUE, True, "Unique", "every Node that fits has a name of its own")
+        else (conditions.NAMES_UNIQUE, True, "Unique", "every Node that fits has a name of its own")
     )
     yield (
-        (HELD, True, "TooManyLost", _held(membership))
+        (conditions.HELD, True, "TooManyLost", _held(membership))
         if membership.held
-        else (HELD, False, "Few", "no more members were lost at once than may be")
+        else (conditions.HELD, False, "Few", "no more members were lost at once than may be")
     )
 
 
@@ -116,11 +113,16 @@ def _progress(membership: Membership, findings: Findings) -> tuple[str, bool, st
     old = counts.outdated(findings.revision)
     told = f"{len(membership.joins)} joining, {counts.leaving} leaving, {old} with an older template"
     if findings.trouble:
-        return PROGRESSING, True, "Troubled", f"{told}; {findings.trouble}"
+        return conditions.PROGRESSING, True, "Troubled", f"{told}; {findings.trouble}"
     if findings.blocked:
-        return PROGRESSING, True, "Blocked", f"{told}; Slurm does not let go: {listed(findings.blocked)}"
+        return conditions.PROGRESSING, True, "Blocked", f"{told}; Slurm does not let go: {listed(findings.blocked)}"
     moving = bool(membership.joins or counts.leaving or old or counts.terminating)
-    return PROGRESSING, moving, "Changing" if moving else "Settled", told if moving else "nothing is under way"
+    return (
+        conditions.PROGRESSING,
+        moving,
+        "Changing" if moving else "Settled",
+        told if moving else "nothing is under way",
+    )
 
 
 def _held(membership: Membership) -> str:

@@ -5,6 +5,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
+from sunk.model.contract import clusterobjects
 from sunk.model.contract.keyset import SLURM_KEY
 from sunk.model.refusal import Refusal
 from sunk.operator.slurmcluster.resolve import ResolvedCluster
@@ -43,7 +44,7 @@ def daemons(cluster: ResolvedCluster) -> tuple[str, ...]:
 
 
 def auth(cluster: ResolvedCluster) -> str:
-    return cluster.named("auth-slurm")
+    return cluster.named(clusterobjects.AUTH_SLURM)
 
 
 def jwt(cluster: ResolvedCluster) -> str:

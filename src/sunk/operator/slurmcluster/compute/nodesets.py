@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from sunk.model import names
-from sunk.model.contract import drains
+from sunk.model.contract import clusterobjects, drains
 from sunk.model.refusal import Refusal
 from sunk.operator.slurmcluster.builders import keyfiles, pods, secrets, users
 from sunk.operator.slurmcluster.builders.metadata import COMPUTE, labels, metadata
@@ -11,7 +11,7 @@ from sunk.operator.slurmcluster.builders.pods import Object
 from sunk.operator.slurmcluster.compute import capabilities, scripts
 from sunk.operator.slurmcluster.compute.scripts import POD_NAME
 from sunk.operator.slurmcluster.resolve import NodeDefinition, ResolvedCluster
-from sunk.operator.slurmcluster.slurmconf.conf import CONTROLLER_PORT, ETC, NODE_PORT
+from sunk.operator.slurmcluster.slurmconf.conf import ETC
 from sunk.operator.slurmcluster.slurmconf.gres import gres
 from sunk.operator.slurmcluster.slurmconf.lines import pairs, word
 from sunk.operator.slurmcluster.slurmconf.shares import resources, share, shared
@@ -21,7 +21,7 @@ SCRIPTS_HASH: Final = names.SCRIPTS_HASH
 CPUS: Final = "SUNK_CPUS"
 MEMORY: Final = "SUNK_MEMORY"
 # As the kernel writes a socket that listens on the port of slurmd, whatever the address.
-_LISTENS: Final = ("grep", "-qsi", f":{NODE_PORT:04X} [0-9A-F]*:0000 0A ", "/proc/net/tcp", "/proc/net/tcp6")
+_LISTENS: Final = ("grep", "-qsi", f":{clusterobjects.SLURMD_PORT:04X} [0-9A-F]*:0000 0A ", "/proc/net/tcp", "/proc/net/tcp6")
 _TELLING: Final = 5
 # Slurm may be away, and the Pod goes all the same.
 _TELL: Final = f"timeout {_TELLING} {scripts.LEAVE} || true"
@@ -37,7 +37,7 @@ def objects(cluster: ResolvedCluster) -> tuple[Object, ...]:
 
 def _service(cluster: ResolvedCluster) -> Object:
     """Gives nodes a name that slurmctld can look up; nobody connects by it, so that unready ones have one too."""
-    spec = pods.service(cluster, COMPUTE, port=NODE_PORT, name=names.SLURMD)
+    spec = pods.service(cluster, COMPUTE, port=clusterobjects.SLURMD_PORT, name=names.SLURMD)
     headless = {"clusterIP": "None", "publishNotReadyAddresses": True}
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata(cluster, COMPUTE), "spec": spec | headless}
 
@@ -119,7 +119,7 @@ def _slurmd(cluster: ResolvedCluster, definition: NodeDefinition) -> Object:
         **pods.image(cluster, definition.image, wanted.image),
         "args": _arguments(cluster, definition),
         "env": _environment(definition),
-        "ports": [{"name": names.SLURMD, "containerPort": NODE_PORT}],
+        "ports": [{"name": names.SLURMD, "containerPort": clusterobjects.SLURMD_PORT}],
         # No liveness: whatever ails slurmd, its jobs live beside it and would die with the container. Readiness asks
         # nobody but slurmd, or a slurmctld that restarts would make every node unready. It looks for the socket and does
         # not connect: slurmd takes each connection for a message, and two lines of its log would say that none came.
@@ -139,7 +139,7 @@ def _slurmd(cluster: ResolvedCluster, definition: NodeDefinition) -> Object:
 
 
 def _arguments(cluster: ResolvedCluster, definition: NodeDefinition) -> list[str]:
-    server = f"{cluster.named('controller')}:{CONTROLLER_PORT}"
+    server = f"{cluster.named('controller')}:{clusterobjects.SLURMCTLD_PORT}"
     introduction = node_line(cluster, definition)
     return [names.SLURMD, "--", "-Z", "-N", f"$({POD_NAME})", "--conf-server", server, "--conf", introduction]
 

@@ -2,11 +2,12 @@
 
 from typing import Final
 
+from sunk.model.contract import clusterobjects
 from sunk.operator.slurmcluster.builders import keyfiles, pods, secrets, users
 from sunk.operator.slurmcluster.builders.metadata import LOGIN, metadata, selector
 from sunk.operator.slurmcluster.builders.pods import Object
 from sunk.operator.slurmcluster.resolve import ResolvedCluster
-from sunk.operator.slurmcluster.slurmconf.conf import CONTROLLER_PORT, ETC, SLURM_USER
+from sunk.operator.slurmcluster.slurmconf.conf import ETC, SLURM_USER
 
 NAME: Final = "sshd"
 SSH_PORT: Final = 22
@@ -68,7 +69,7 @@ def _container(cluster: ResolvedCluster) -> Object:
     _, mounts = pods.claims(cluster.spec.compute.mounts)
     ours = {
         pods.STOP: pods.stop(wanted.termination_grace_period_seconds),
-        "SACKD_OPTIONS": f"--conf-server {cluster.named('controller')}:{CONTROLLER_PORT}",
+        "SACKD_OPTIONS": f"--conf-server {cluster.named('controller')}:{clusterobjects.SLURMCTLD_PORT}",
         **keyfiles.variables(ETC),
     }
     return {

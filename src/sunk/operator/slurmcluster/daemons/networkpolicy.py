@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from msgspec import Raw
 
+from sunk.model.contract import clusterobjects
 from sunk.operator.slurmcluster.builders import pods, secrets
 from sunk.operator.slurmcluster.builders.metadata import (
     ACCOUNTING,
@@ -36,7 +37,6 @@ from sunk.operator.slurmcluster.daemons.login import SSH_PORT
 from sunk.operator.slurmcluster.daemons.slurmrestd import REST_PORT
 from sunk.operator.slurmcluster.daemons.syncer import PORT as SYNCER_PORT
 from sunk.operator.slurmcluster.resolve import ResolvedCluster
-from sunk.operator.slurmcluster.slurmconf.conf import ACCOUNTING_PORT, CONTROLLER_PORT, NODE_PORT
 
 Rules = list[pods.Object]
 SAME_NAMESPACE: Final[pods.Object] = {"podSelector": {}}
@@ -64,7 +64,7 @@ def _rules_by_component(cluster: ResolvedCluster) -> Mapping[Component, Rules]:
     }
     if secrets.serves_accounting(cluster):
         clients = (CONTROLLER, LOGIN, COMPUTE, REST, SYNCER)
-        made[ACCOUNTING] = [_nodes(cluster, *clients, port=ACCOUNTING_PORT), *_more(more.accounting)]
+        made[ACCOUNTING] = [_nodes(cluster, *clients, port=clusterobjects.SLURMDBD_PORT), *_more(more.accounting)]
     if secrets.serves_database(cluster):
         made[DATABASE] = [_rule(cluster, ACCOUNTING, CONFIGURATION, port=DATABASE_PORT), *_more(more.mysql)]
     if spec.login.enabled:
@@ -72,15 +72,19 @@ def _rules_by_component(cluster: ResolvedCluster) -> Mapping[Component, Rules]:
     if spec.rest.enabled:
         made[REST] = [_ports([SAME_NAMESPACE], REST_PORT), *_more(more.rest)]
     if spec.syncer.enabled:
-        made[SYNCER] = [_anybody(SYNCER_PORT), _rule(cluster, CONTROLLER, port=NODE_PORT), *_more(more.syncer)]
+        made[SYNCER] = [
+            _anybody(SYNCER_PORT),
+            _rule(cluster, CONTROLLER, port=clusterobjects.SLURMD_PORT),
+            *_more(more.syncer),
+        ]
     return made
 
 
 def _controller(cluster: ResolvedCluster) -> Rules:
     if cluster.spec.accounting.enabled and cluster.spec.accounting.remote_host:
-        return [_anybody(CONTROLLER_PORT)]
+        return [_anybody(clusterobjects.SLURMCTLD_PORT)]
     clients = (LOGIN, COMPUTE, SYNCER, REST, ACCOUNTING, CONFIGURATION)
-    return [_nodes(cluster, *clients, port=CONTROLLER_PORT)]
+    return [_nodes(cluster, *clients, port=clusterobjects.SLURMCTLD_PORT)]
 
 
 def _nodes(cluster: ResolvedCluster, *components: Component, port: int = 0) -> pods.Object:

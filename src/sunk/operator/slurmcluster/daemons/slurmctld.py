@@ -3,11 +3,12 @@
 from pathlib import Path
 from typing import Any, Final
 
+from sunk.model.contract import clusterobjects
 from sunk.operator.slurmcluster.builders import keyfiles, pods, secrets, users
 from sunk.operator.slurmcluster.builders.metadata import CONFIG_HASH, CONTROLLER, metadata, selector
 from sunk.operator.slurmcluster.builders.pods import Object
 from sunk.operator.slurmcluster.resolve import ResolvedCluster
-from sunk.operator.slurmcluster.slurmconf.conf import ACCOUNTING_PORT, CONTROLLER_PORT, ETC, STATE, restart_fingerprint
+from sunk.operator.slurmcluster.slurmconf.conf import ETC, STATE, restart_fingerprint
 
 NAME: Final = "slurmctld"
 _USAGE: Final = f"{STATE}/assoc_usage"
@@ -85,7 +86,9 @@ def _service(cluster: ResolvedCluster) -> Object:
     # With an address of its own: names of Pods that went are remembered by resolvers for up to half a minute, and
     # nodes that do not reach slurmctld for that long are down. Readiness does not count, since a slurmctld that is too
     # busy to answer a ping must not be cut off from the answers it waits for.
-    spec = pods.service(cluster, CONTROLLER, port=CONTROLLER_PORT, name=NAME) | {"publishNotReadyAddresses": True}
+    spec = pods.service(cluster, CONTROLLER, port=clusterobjects.SLURMCTLD_PORT, name=NAME) | {
+        "publishNotReadyAddresses": True
+    }
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata(cluster, CONTROLLER), "spec": spec}
 
 
@@ -130,7 +133,7 @@ def _container(cluster: ResolvedCluster) -> Object:
         "name": NAME,
         **pods.image(cluster, wanted.image),
         **_command_and_environment(cluster),
-        "ports": [{"name": NAME, "containerPort": CONTROLLER_PORT}],
+        "ports": [{"name": NAME, "containerPort": clusterobjects.SLURMCTLD_PORT}],
         # Half an hour: it may have tens of thousands of jobs to read.
         "startupProbe": ready | {"periodSeconds": 1, "timeoutSeconds": 10, "failureThreshold": 1800},
         "readinessProbe": ready | {"periodSeconds": 5, "timeoutSeconds": 10},
@@ -175,7 +178,7 @@ def _init(cluster: ResolvedCluster) -> list[Object]:
     if not (accounting.enabled and accounting.enforce):
         return []
     host = accounting.remote_host or cluster.named("accounting")
-    port = accounting.remote_port if accounting.remote_host else ACCOUNTING_PORT
+    port = accounting.remote_port if accounting.remote_host else clusterobjects.SLURMDBD_PORT
     made: Object = {
         "name": "await-accounting",
         **pods.image(cluster, cluster.spec.controller.image),
@@ -188,7 +191,7 @@ def _init(cluster: ResolvedCluster) -> list[Object]:
 
 
 def _etc(cluster: ResolvedCluster) -> Object:
-    return {"name": "etc", "configMap": {"name": cluster.named("slurm-conf")}}
+    return {"name": "etc", "configMap": {"name": cluster.named(clusterobjects.SLURM_CONF)}}
 
 
 def _state(cluster: ResolvedCluster) -> Object:

@@ -4,17 +4,17 @@ from pathlib import Path
 from typing import Final
 
 from sunk.model import names
+from sunk.model.contract import clusterobjects
 from sunk.operator.slurmcluster.builders import keyfiles, pods, secrets, users
 from sunk.operator.slurmcluster.builders.metadata import ACCOUNTING, CONFIG_HASH, metadata, selector
 from sunk.operator.slurmcluster.builders.pods import Object
 from sunk.operator.slurmcluster.daemons.database import DATABASE_PORT
 from sunk.operator.slurmcluster.resolve import ResolvedCluster
-from sunk.operator.slurmcluster.slurmconf.conf import ACCOUNTING_PORT, ETC, JWT_KEY, KEYS, SLURM_USER, fingerprint
+from sunk.operator.slurmcluster.slurmconf.conf import ETC, JWT_KEY, KEYS, SLURM_USER, fingerprint
 from sunk.operator.slurmcluster.slurmconf.lines import overridden, owned, pairs, word
 
 NAME: Final = "slurmdbd"
 FILE: Final = "slurmdbd.conf"
-PASSWORD_SECRET: Final = f"{names.GROUP}/password-secret"
 _TEMPLATE: Final = "/etc/sunk/slurmdbd"
 _SECRET: Final = "/etc/sunk/secret"  # noqa: S105 - a folder
 _AT: Final = "accounting.extraConfig"
@@ -43,7 +43,7 @@ def slurmdbd_conf(cluster: ResolvedCluster) -> str:
         "AuthAltParameters": f"jwt_key={KEYS}/{JWT_KEY}" if jwt else "",
         "DbdHost": name,
         "DbdAddr": name,
-        "DbdPort": ACCOUNTING_PORT,
+        "DbdPort": clusterobjects.SLURMDBD_PORT,
         "SlurmUser": "slurm",
         "PidFile": "/run/slurmdbd/slurmdbd.pid",
         "StorageType": "accounting_storage/mysql",
@@ -67,20 +67,20 @@ def _database(cluster: ResolvedCluster) -> tuple[str, int]:
 
 def annotations(cluster: ResolvedCluster) -> dict[str, str]:
     """Of the ConfigMap: what slurmdbd needs beside its file, so that a change of it is seen as one."""
-    return {PASSWORD_SECRET: secrets.database(cluster)}
+    return {names.PASSWORD_SECRET: secrets.database(cluster)}
 
 
 def _config_map(cluster: ResolvedCluster) -> Object:
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": metadata(cluster, ACCOUNTING, name="slurmdbd-conf", annotations=annotations(cluster)),
+        "metadata": metadata(cluster, ACCOUNTING, name=clusterobjects.SLURMDBD_CONF, annotations=annotations(cluster)),
         "data": {FILE: slurmdbd_conf(cluster)},
     }
 
 
 def _service(cluster: ResolvedCluster) -> Object:
-    spec = pods.service(cluster, ACCOUNTING, port=ACCOUNTING_PORT, name=NAME)
+    spec = pods.service(cluster, ACCOUNTING, port=clusterobjects.SLURMDBD_PORT, name=NAME)
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata(cluster, ACCOUNTING), "spec": spec}
 
 
@@ -121,11 +121,13 @@ def _container(cluster: ResolvedCluster) -> Object:
         **pods.image(cluster, wanted.image),
         "command": ["/bin/bash", "-c", _START],
         "env": pods.environment(ours),
-        "ports": [{"name": NAME, "containerPort": ACCOUNTING_PORT}],
+        "ports": [{"name": NAME, "containerPort": clusterobjects.SLURMDBD_PORT}],
         # It listens when the database has let it in. A first start makes tables, an upgrade may convert them for long.
-        "startupProbe": pods.tcp(ACCOUNTING_PORT, periodSeconds=1, failureThreshold=3600),
-        "readinessProbe": pods.tcp(ACCOUNTING_PORT, periodSeconds=5),
-        "livenessProbe": pods.tcp(ACCOUNTING_PORT, periodSeconds=10, timeoutSeconds=10, failureThreshold=6),
+        "startupProbe": pods.tcp(clusterobjects.SLURMDBD_PORT, periodSeconds=1, failureThreshold=3600),
+        "readinessProbe": pods.tcp(clusterobjects.SLURMDBD_PORT, periodSeconds=5),
+        "livenessProbe": pods.tcp(
+            clusterobjects.SLURMDBD_PORT, periodSeconds=10, timeoutSeconds=10, failureThreshold=6
+        ),
         **pods.resources(wanted.resources),
         "securityContext": pods.UNPRIVILEGED,
         "volumeMounts": [
@@ -139,7 +141,7 @@ def _container(cluster: ResolvedCluster) -> Object:
 def _volumes(cluster: ResolvedCluster) -> list[Object]:
     return [
         {"name": "etc", "emptyDir": {}},
-        {"name": "template", "configMap": {"name": cluster.named("slurmdbd-conf")}},
+        {"name": "template", "configMap": {"name": cluster.named(clusterobjects.SLURMDBD_CONF)}},
         pods.secret("password", secret=secrets.database(cluster), items={secrets.PASSWORD: secrets.PASSWORD}),
         *keyfiles.volumes(*secrets.daemons(cluster)),
     ]

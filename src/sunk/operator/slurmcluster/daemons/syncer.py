@@ -14,7 +14,7 @@ from sunk.operator.slurmcluster.builders import keyfiles, pods, secrets
 from sunk.operator.slurmcluster.builders.metadata import CONFIG_HASH, SYNCER, metadata, selector
 from sunk.operator.slurmcluster.builders.pods import Object
 from sunk.operator.slurmcluster.resolve import ResolvedCluster
-from sunk.operator.slurmcluster.slurmconf.conf import CONTROLLER_PORT, ETC, restart_fingerprint
+from sunk.operator.slurmcluster.slurmconf.conf import ETC, restart_fingerprint
 
 NAME: Final = clusterobjects.SYNCER
 PORT: Final = clusterobjects.HEALTH_PORT
@@ -163,7 +163,7 @@ def arguments(cluster: ResolvedCluster) -> list[str]:
 
 def _sackd(cluster: ResolvedCluster) -> Object:
     """Runs as long as the Pod does, and starts before it: s6 starts it again while slurmctld is still to come."""
-    options = f"--conf-server {cluster.named('controller')}:{CONTROLLER_PORT}"
+    options = f"--conf-server {cluster.named('controller')}:{clusterobjects.SLURMCTLD_PORT}"
     return {
         "name": "sackd",
         "restartPolicy": "Always",

@@ -9,6 +9,7 @@ from sunk.kube.api.client import Client, Scope
 from sunk.kube.api.patch import Merge
 from sunk.kube.core import CONFIG_MAPS, PODS
 from sunk.kube.errors import NotFound
+from sunk.model.contract import clusterobjects
 from sunk.model.contract.confighash import PARAMETER
 from sunk.model.contract.report import Report
 from sunk.operator.slurmcluster.builders import secrets
@@ -62,11 +63,11 @@ class ConfigurationRollout:
 
     async def _trials(self, cluster: ResolvedCluster, files: Mapping[str, str], wanted: str) -> list[Trial]:
         trials = []
-        if not await self._is_live(cluster, "slurm-conf", files):
+        if not await self._is_live(cluster, clusterobjects.SLURM_CONF, files):
             trials += slurm_trials(cluster, files, wanted)
         if secrets.serves_accounting(cluster):
             accounting, annotations = {slurmdbd.FILE: slurmdbd.slurmdbd_conf(cluster)}, slurmdbd.annotations(cluster)
-            if not await self._is_live(cluster, "slurmdbd-conf", accounting, annotations=annotations):
+            if not await self._is_live(cluster, clusterobjects.SLURMDBD_CONF, accounting, annotations=annotations):
                 trials.append(slurmdbd_trial(cluster, accounting))
         return trials
 

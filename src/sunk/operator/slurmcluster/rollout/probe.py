@@ -24,8 +24,6 @@ from sunk.kube.errors import AlreadyExists, NotFound
 from sunk.kube.resource import Key
 from sunk.model import names
 
-PROBE: Final = f"{names.GROUP}/errand"
-"""Label of the Pods; its value is the cluster."""
 DEADLINE: Final = 180
 RETRY_AFTER: Final = 60.0
 """Seconds after which a probe Pod that ended without an answer is made again."""
@@ -163,5 +161,5 @@ def _last_words(pod: Pod) -> str:
 
 def by_cluster(pod: Pod) -> tuple[str, ...]:
     """An index of probe Pods: whose they are."""
-    cluster = pod.metadata.labels.get(PROBE)
+    cluster = pod.metadata.labels.get(names.PROBE)
     return (f"{pod.metadata.namespace}/{cluster}",) if cluster else ()

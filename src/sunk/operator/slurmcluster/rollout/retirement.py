@@ -12,6 +12,7 @@ from msgspec import Struct
 from sunk.kube.api.client import Client
 from sunk.kube.core import CONFIG_MAPS
 from sunk.kube.errors import NotFound
+from sunk.model.contract import clusterobjects
 from sunk.operator.slurmcluster.objects import marked
 from sunk.operator.slurmcluster.resolve import ResolvedCluster
 from sunk.operator.slurmcluster.rollout.probe import ProbePods
@@ -70,7 +71,9 @@ class PartitionRetirement:
 
     async def _in_force(self, cluster: ResolvedCluster) -> str:
         try:
-            live = await self._client.get(CONFIG_MAPS, cluster.named("slurm-conf"), namespace=cluster.namespace)
+            live = await self._client.get(
+                CONFIG_MAPS, cluster.named(clusterobjects.SLURM_CONF), namespace=cluster.namespace
+            )
         except NotFound:
             return ""
         return live.data.get(SLURM_CONF, "")

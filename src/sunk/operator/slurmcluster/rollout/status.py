@@ -9,19 +9,17 @@ from msgspec import Struct
 from sunk.kube.resource import Metadata, Record
 from sunk.model import names
 from sunk.model.cluster.kind import SlurmClusterSpec, SlurmClusterStatus
+from sunk.model.contract import conditions
 from sunk.model.contract.report import Report
 from sunk.model.nodeset import Condition
 from sunk.objects.nodesets import NodeSet
 
 READY: Final = "Ready"
-CONFIG_APPLIED: Final = "ConfigApplied"
 NO_NODE_FITS: Final = "NoNodeFits"
-IN_STEP: Final = "InStep"
 UNREACHABLE: Final = "SlurmUnreachable"
-HELD: Final = "Held"
 STUCK: Final = "Stuck"
 DELAYED: Final = "Delayed"
-IN_PART: Final = (HELD, STUCK, DELAYED)
+IN_PART: Final = (conditions.HELD, STUCK, DELAYED)
 _LONGEST: Final = 1000
 _NOWHERE: Final = (
     "no Node fits. Look at its affinity, tolerations and resources, and at the labels and taints of Nodes; disable it if "
@@ -102,7 +100,12 @@ def status(
     ready: DraftCondition = (
         (READY, False, "Refused", observed.problem)
         if observed.problem
-        else (READY, not lacking, "Lacking" if lacking else "Available", "; ".join(lacking) or "all of it is there")
+        else (
+            READY,
+            not lacking,
+            conditions.LACKING if lacking else "Available",
+            "; ".join(lacking) or "all of it is there",
+        )
     )
     return SlurmClusterStatus(
         observed_generation=meta.generation,
@@ -119,11 +122,13 @@ def status(
 
 
 def _draft_conditions(spec: SlurmClusterSpec, observed: ClusterObservation) -> Iterable[DraftCondition]:
-    yield _part(observed, "ControllerAvailable", ("controller",) if spec.controller.replicas else ())
+    yield _part(observed, conditions.CONTROLLER_AVAILABLE, ("controller",) if spec.controller.replicas else ())
     ours = spec.accounting.enabled and not spec.accounting.remote_host
     own = ours and not spec.accounting.external.host
-    yield _part(observed, "AccountingAvailable", (*(("mysql",) if own else ()), *(("accounting",) if ours else ())))
-    yield _part(observed, "LoginAvailable", ("login",) if spec.login.enabled and spec.login.replicas else ())
+    yield _part(
+        observed, conditions.ACCOUNTING_AVAILABLE, (*(("mysql",) if own else ()), *(("accounting",) if ours else ()))
+    )
+    yield _part(observed, conditions.LOGIN_AVAILABLE, ("login",) if spec.login.enabled and spec.login.replicas else ())
     yield _node_sets(spec, observed)
     yield _configuration(observed.configuration)
     yield _in_step(spec, observed)
@@ -134,9 +139,13 @@ def _part(observed: ClusterObservation, kind: str, wanted: tuple[str, ...]) -> D
         return kind, True, "NotWanted", "it is switched off, or somebody else's"
     missing = [name for name in wanted if name not in observed.workloads]
     if missing:
-        return kind, False, "NotMade", f"{', '.join(missing)} is still to be made"
+        return kind, False, conditions.NOT_MADE, f"{', '.join(missing)} is still to be made"
     late = [_words(name, observed.workloads[name]) for name in wanted if not observed.workloads[name].there]
-    return (kind, False, "NotReady", ", ".join(late)) if late else (kind, True, "Ready", f"{', '.join(wanted)}: ready")
+    return (
+        (kind, False, conditions.NOT_READY, ", ".join(late))
+        if late
+        else (kind, True, "Ready", f"{', '.join(wanted)}: ready")
+    )
 
 
 def _words(name: str, workload: Workload) -> str:
@@ -151,7 +160,7 @@ def _node_sets(spec: SlurmClusterSpec, observed: ClusterObservation) -> DraftCon
     late = [f"{node_set.metadata.name}: {_nodes(node_set)}" for node_set in observed.staying if _lacks(node_set)]
     late += [f"{node_set.metadata.name}: {_RETURNS}" for node_set in observed.leaving if _is_wanted(spec, node_set)]
     if late:
-        return kind, False, "NodesMissing", ", ".join(late)
+        return kind, False, conditions.NODES_MISSING, ", ".join(late)
     told = f"{len(observed.staying)} NodeSets have their nodes"
     return kind, True, "Ready", f"{told}; {leaving_message(observed.leaving)}" if observed.leaving else told
 
@@ -209,8 +218,8 @@ def _nodes(node_set: NodeSet) -> str:
 
 def _configuration(progress: ConfigurationProgress) -> DraftCondition:
     if progress.wanted and progress.wanted == progress.applied:
-        return CONFIG_APPLIED, True, "Applied", progress.message or "Slurm runs with it"
-    return CONFIG_APPLIED, False, progress.reason, progress.message or "not in force yet"
+        return conditions.CONFIG_APPLIED, True, "Applied", progress.message or "Slurm runs with it"
+    return conditions.CONFIG_APPLIED, False, progress.reason, progress.message or "not in force yet"
 
 
 def _in_step(spec: SlurmClusterSpec, observed: ClusterObservation) -> DraftCondition:
@@ -219,8 +228,13 @@ def _in_step(spec: SlurmClusterSpec, observed: ClusterObservation) -> DraftCondi
         cause = (
             "controller.replicas is 0" if spec.syncer.enabled and spec.syncer.replicas else "the syncer is switched off"
         )
-        return IN_STEP, False, "SwitchedOff", f"{cause}: nothing drains, removes or configures Slurm nodes"
-    kind, there, reason, message = _part(observed, IN_STEP, ("syncer",))
+        return (
+            conditions.IN_STEP,
+            False,
+            conditions.SWITCHED_OFF,
+            f"{cause}: nothing drains, removes or configures Slurm nodes",
+        )
+    kind, there, reason, message = _part(observed, conditions.IN_STEP, ("syncer",))
     report = observed.report
     # First, since a syncer that cannot read Slurm is not ready either, and this is why.
     if report is not None and report.unseen:
@@ -232,12 +246,17 @@ def _in_step(spec: SlurmClusterSpec, observed: ClusterObservation) -> DraftCondi
 
 def _waits(report: Report) -> DraftCondition:
     if report.held:
-        return IN_STEP, False, HELD, f"nothing is deleted while this is hard to believe: {report.held}"
+        return (
+            conditions.IN_STEP,
+            False,
+            conditions.HELD,
+            f"nothing is deleted while this is hard to believe: {report.held}",
+        )
     if report.stuck:
-        return IN_STEP, False, STUCK, "; ".join(report.stuck)
+        return conditions.IN_STEP, False, STUCK, "; ".join(report.stuck)
     if report.delayed:
-        return IN_STEP, False, DELAYED, report.delayed
-    return IN_STEP, True, "InStep", "Slurm's nodes and their Pods are kept in step"
+        return conditions.IN_STEP, False, DELAYED, report.delayed
+    return conditions.IN_STEP, True, conditions.IN_STEP, "Slurm's nodes and their Pods are kept in step"
 
 
 def _conditions(meta: Metadata, *, before: SlurmClusterStatus, drafts: Sequence[DraftCondition]) -> Iterable[Condition]:

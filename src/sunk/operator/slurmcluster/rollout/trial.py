@@ -15,6 +15,8 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from sunk.model import names
+from sunk.model.contract import clusterobjects, keyset
 from sunk.operator.slurmcluster.builders import secrets
 from sunk.operator.slurmcluster.builders.metadata import CONFIGURATION, metadata
 from sunk.operator.slurmcluster.builders.pods import (
@@ -29,7 +31,7 @@ from sunk.operator.slurmcluster.builders.pods import (
     template,
 )
 from sunk.operator.slurmcluster.resolve import NodeDefinition, ResolvedCluster
-from sunk.operator.slurmcluster.rollout.probe import DEADLINE, PROBE
+from sunk.operator.slurmcluster.rollout.probe import DEADLINE
 from sunk.operator.slurmcluster.slurmconf import gres
 from sunk.operator.slurmcluster.slurmconf.conf import ETC, SLURM_CONF, SLURM_USER, fingerprint
 
@@ -145,7 +147,7 @@ def queue_probe(cluster: ResolvedCluster, partitions: Sequence[str]) -> Object:
 
 def _in_force(cluster: ResolvedCluster) -> tuple[list[Object], list[Object]]:
     """What a program needs that speaks to slurmctld."""
-    volume = {"name": "conf", "configMap": {"name": cluster.named("slurm-conf")}}
+    volume = {"name": "conf", "configMap": {"name": cluster.named(clusterobjects.SLURM_CONF)}}
     return [volume], [{"name": "conf", "mountPath": f"{ETC}/{SLURM_CONF}", "subPath": SLURM_CONF, "readOnly": True}]
 
 
@@ -158,8 +160,8 @@ def _probe_pod(  # noqa: PLR0913 - one for each thing in which they differ
     volumes: list[Object],
     mounts: list[Object],
 ) -> Object:
-    key = secret("key", secret=secrets.auth(cluster), items={"slurm.key": "slurm.key"})
-    place = {"name": "key", "mountPath": _KEY, "subPath": "slurm.key", "readOnly": True}
+    key = secret("key", secret=secrets.auth(cluster), items={keyset.SLURM_KEY: keyset.SLURM_KEY})
+    place = {"name": "key", "mountPath": _KEY, "subPath": keyset.SLURM_KEY, "readOnly": True}
     container: Object = {
         "name": "slurm",
         "command": ["bash", "-c", script, "probe"],
@@ -174,7 +176,7 @@ def _probe_pod(  # noqa: PLR0913 - one for each thing in which they differ
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": at | {"labels": at["labels"] | {PROBE: cluster.name}},
+        "metadata": at | {"labels": at["labels"] | {names.PROBE: cluster.name}},
         "spec": made["spec"] | {"restartPolicy": "Never", "activeDeadlineSeconds": DEADLINE},
     }
 

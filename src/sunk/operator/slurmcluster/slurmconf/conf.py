@@ -11,6 +11,7 @@ from hashlib import sha256
 from typing import Final
 
 from sunk.model.cluster.configuration import PriorityWeights
+from sunk.model.contract import clusterobjects
 from sunk.operator.slurmcluster.resolve import ResolvedCluster
 from sunk.operator.slurmcluster.slurmconf import gres
 from sunk.operator.slurmcluster.slurmconf.lines import overridden, owned, pairs, word
@@ -20,9 +21,6 @@ SLURM_CONF: Final = "slurm.conf"
 PLUGSTACK: Final = "plugstack.conf"
 JOB_ENV_PLUGIN: Final = "optional /usr/lib/sunk/job_env.so\n"
 """Hands the environment of a definition on to jobs. Optional, since clients in other images read the file too."""
-CONTROLLER_PORT: Final = 6817
-NODE_PORT: Final = 6818
-ACCOUNTING_PORT: Final = 6819
 SLURM_USER: Final = 64030
 STATE: Final = "/var/spool/slurmctld"
 ETC: Final = "/etc/slurm"
@@ -130,8 +128,8 @@ def _identity(cluster: ResolvedCluster) -> Settings:
     return {
         "ClusterName": cluster.name,
         "SlurmctldHost": f"{host}({host})",
-        "SlurmctldPort": CONTROLLER_PORT,
-        "SlurmdPort": NODE_PORT,
+        "SlurmctldPort": clusterobjects.SLURMCTLD_PORT,
+        "SlurmdPort": clusterobjects.SLURMD_PORT,
         "SlurmUser": "slurm" if user == SLURM_USER else user,
         "AuthType": "auth/slurm",
         "CredType": "auth/slurm",
@@ -214,7 +212,7 @@ def _accounting(cluster: ResolvedCluster) -> Settings:
     return {
         "AccountingStorageType": "accounting_storage/slurmdbd",
         "AccountingStorageHost": remote or cluster.named("accounting"),
-        "AccountingStoragePort": accounting.remote_port if remote else ACCOUNTING_PORT,
+        "AccountingStoragePort": accounting.remote_port if remote else clusterobjects.SLURMDBD_PORT,
         "AccountingStorageEnforce": word(accounting.enforce, at="accounting.enforce"),
         "AccountingStorageTRES": ",".join(gpus),
     }
