@@ -2,7 +2,8 @@
 
 Each field is a value (`notReadyAfter`), an option (`--not-ready-after`) and a variable (`SUNK_NOT_READY_AFTER`), all of one
 name. Its description is the string below the field, in the page of values as in `--help`. The operator turns the values
-into arguments, and the process turns these back into the same struct.
+into variables, and the process turns these back into the same struct. Not into arguments: operator and image are
+upgraded one after the other, and a process that does not know an argument does not start.
 """
 
 from typing import Any
@@ -46,9 +47,9 @@ def options(kind: type[Struct]) -> list[SettingOption]:
     return [_option(field, help_text=described[field.name]) for field in inspect.type_info(kind).fields]  # type: ignore[attr-defined]
 
 
-def arguments(settings: Struct) -> list[str]:
-    """The command line that says these settings."""
-    return [_argument(option, getattr(settings, option.name)) for option in options(type(settings))]
+def environment(settings: Struct) -> dict[str, str]:
+    """The variables that say these settings."""
+    return {option.variable: _text(getattr(settings, option.name)) for option in options(type(settings))}
 
 
 def _option(field: inspect.Field, *, help_text: str) -> SettingOption:
@@ -60,7 +61,5 @@ def _option(field: inspect.Field, *, help_text: str) -> SettingOption:
     raise TypeError(f"{field.name}: a setting is a switch or a number, not {field.type}")
 
 
-def _argument(option: SettingOption, value: Any) -> str:
-    if option.is_switch:
-        return option.flag if value else option.negative
-    return f"{option.flag}={value:g}"
+def _text(value: bool | float) -> str:  # noqa: FBT001 - it is what is said
+    return str(value).lower() if isinstance(value, bool) else f"{value:g}"

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from sunk.syncer.process import SyncerOptions
 
 F = TypeVar("F", bound=Callable[..., Any])
+_FORMER = {"clock_skew": "--skew", "slurm_node_clean_up": "--clean-up/--no-clean-up"}
+"""As an operator of an earlier release says it, which may be upgraded after the image."""
 
 
 def _settings(command: F) -> F:
@@ -27,10 +29,11 @@ def _settings(command: F) -> F:
 
 
 def _setting(option: settings.SettingOption) -> Callable[[F], F]:
-    names = f"{option.flag}/{option.negative}" if option.is_switch else option.flag
+    names = [option.name, f"{option.flag}/{option.negative}" if option.is_switch else option.flag]
+    names += [_FORMER[option.name]] if option.name in _FORMER else []
     kind = None if option.is_switch else click.FloatRange(option.least, option.most)
     return click.option(
-        names, envvar=option.variable, show_envvar=True, type=kind, default=option.default, help=option.help
+        *names, envvar=option.variable, show_envvar=True, type=kind, default=option.default, help=option.help
     )
 
 

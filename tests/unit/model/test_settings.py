@@ -4,7 +4,7 @@ import pytest
 from msgspec import Struct
 
 from sunk.model.cluster.daemons import SyncerSettings
-from sunk.model.settings import arguments, options
+from sunk.model.settings import environment, options
 
 
 class Wrong(Struct):
@@ -22,10 +22,11 @@ def test_every_setting_has_a_flag_a_variable_and_a_description() -> None:
     )
 
 
-def test_a_command_line_says_numbers_and_switches() -> None:
-    words = arguments(SyncerSettings(wave_share=0.5, slurm_node_clean_up=False))
-    assert "--wave-share=0.5" in words
-    assert "--no-slurm-node-clean-up" in words
+def test_variables_say_numbers_and_switches() -> None:
+    found = environment(SyncerSettings(wave_share=0.5, not_ready_after=3, slurm_node_clean_up=False))
+    assert found["SUNK_WAVE_SHARE"] == "0.5"
+    assert found["SUNK_NOT_READY_AFTER"] == "3"
+    assert found["SUNK_SLURM_NODE_CLEAN_UP"] == "false"
 
 
 def test_a_setting_that_is_neither_a_switch_nor_a_number_is_refused() -> None:

@@ -21,7 +21,13 @@ SCRIPTS_HASH: Final = names.SCRIPTS_HASH
 CPUS: Final = "SUNK_CPUS"
 MEMORY: Final = "SUNK_MEMORY"
 # As the kernel writes a socket that listens on the port of slurmd, whatever the address.
-_LISTENS: Final = ("grep", "-qsi", f":{clusterobjects.SLURMD_PORT:04X} [0-9A-F]*:0000 0A ", "/proc/net/tcp", "/proc/net/tcp6")
+_LISTENS: Final = (
+    "grep",
+    "-qsi",
+    f":{clusterobjects.SLURMD_PORT:04X} [0-9A-F]*:0000 0A ",
+    "/proc/net/tcp",
+    "/proc/net/tcp6",
+)
 _TELLING: Final = 5
 # Slurm may be away, and the Pod goes all the same.
 _TELL: Final = f"timeout {_TELLING} {scripts.LEAVE} || true"

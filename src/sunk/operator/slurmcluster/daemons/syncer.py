@@ -130,6 +130,7 @@ def _container(cluster: ResolvedCluster) -> Object:
         "env": [
             {"name": "SUNK_IDENTITY", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
             {"name": "SUNK_CLUSTER", "value": cluster.name},
+            *pods.environment(variables(cluster)),
         ],
         "ports": [{"name": "metrics", "containerPort": PORT}],
         # It answers from its first moment, also while it waits for slurmctld to give it a configuration.
@@ -156,9 +157,11 @@ def arguments(cluster: ResolvedCluster) -> list[str]:
         "port": PORT,
         "stop-seconds": _GRACE - 10,
     }
-    return [f"--{name}={value}" for name, value in options.items()] + settings.arguments(
-        cluster.spec.syncer.config.syncer
-    )
+    return [f"--{name}={value}" for name, value in options.items()]
+
+
+def variables(cluster: ResolvedCluster) -> dict[str, str]:
+    return settings.environment(cluster.spec.syncer.config.syncer)
 
 
 def _sackd(cluster: ResolvedCluster) -> Object:

@@ -10,7 +10,7 @@ from tests.unit.operator.slurmcluster.clusters import built, cluster, container,
 
 from sunk.model import names
 from sunk.model.cluster.daemons import SyncerSettings
-from sunk.operator.slurmcluster.daemons.syncer import arguments, rules
+from sunk.operator.slurmcluster.daemons.syncer import arguments, rules, variables
 from sunk.operator.slurmcluster.objects import NEVER_MET
 from sunk.syncer.commands import syncer as command
 
@@ -34,7 +34,7 @@ def test_another_slurm_user_is_followed() -> None:
     assert pod(made, *SYNCER)["securityContext"]["runAsUser"] == 5000
 
 
-def test_every_manner_can_be_set_and_reaches_the_command_line() -> None:
+def test_every_manner_can_be_set_and_reaches_the_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
     given = {
         "notReadyAfter": 1,
         "waveShare": 0.5,
@@ -46,8 +46,10 @@ def test_every_manner_can_be_set_and_reaches_the_command_line() -> None:
         "forgetAfter": 7,
         "slurmNodeCleanUp": False,
     }
-    words = arguments(cluster({"syncer": {"config": {"syncer": given}}}))
-    read = command.make_context("syncer", words, resilient_parsing=False).params
+    made = cluster({"syncer": {"config": {"syncer": given}}})
+    for name, value in variables(made).items():
+        monkeypatch.setenv(name, value)
+    read = command.make_context("syncer", arguments(made), resilient_parsing=False).params
     settings = SyncerSettings(**{name: read[name] for name in signature(SyncerSettings).parameters})
     assert settings == SyncerSettings(
         slurm_node_clean_up=False,
@@ -68,6 +70,18 @@ def test_values_and_command_line_have_the_same_defaults() -> None:
     named = signature(SyncerSettings).parameters
     assert {name: read[name] for name in named} == {name: bare[name] for name in named}
     assert SyncerSettings(**{name: read[name] for name in named}) == SyncerSettings()
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("--skew=9", "--no-clean-up"), (9.0, False)),
+        (("--clock-skew=8", "--slurm-node-clean-up"), (8.0, True)),
+    ],
+)
+def test_an_operator_of_an_earlier_release_is_understood(words: tuple[str, ...], expected: tuple[float, bool]) -> None:
+    read = command.make_context("syncer", ["--cluster=slurm", *words]).params
+    assert (read["clock_skew"], read["slurm_node_clean_up"]) == expected
 
 
 def granted() -> list[dict[str, list[str]]]:
