@@ -1,5 +1,6 @@
 """Pages say what is so: their links lead somewhere, and their examples work."""
 
+import importlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,8 @@ from sunk.operator.slurmcluster.resolve import resolve
 PROJECT = Path(__file__).parents[2]
 PAGES = sorted([*PROJECT.glob("*.md"), *PROJECT.glob("docs/**/*.md"), *PROJECT.glob("charts/**/*.md")])
 GUIDE = PROJECT / "docs" / "guides" / "slurm-cluster.md"
+CODE = PROJECT / "docs" / "concepts" / "code.md"
+KUBERNETES_NAMES = {"cordon", "SlurmDrain", "SlurmCordon"}
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
 
@@ -67,3 +70,24 @@ def test_what_the_guide_shows_of_render_is_what_it_prints(tmp_path: Path) -> Non
     assert yaml.safe_load(example)["compute"]["nodes"]["debug"]["env"] is None
     (debug,) = [part for part in shown.split("\n\n") if part.startswith("debug: ")]
     assert "env" not in debug
+
+
+def test_the_map_of_the_code_names_functions_that_exist() -> None:
+    rows = re.findall(
+        r"^\| \[`([a-z_.]+)`\]\([^)]*\) \| (.*) \|$", CODE.read_text().split("## Three walks")[1], re.MULTILINE
+    )
+    assert len(rows) >= 25
+    for module, text in rows:
+        for name in re.findall(r"`([A-Za-z_][\w.]*)`", text):
+            if name[0].isupper() or name.islower():
+                assert exists(f"sunk.{module}", name), (module, name)
+
+
+def exists(module: str, name: str) -> bool:
+    """Whether a module has this; annotations, conditions and the like have a hyphen or stand in Kubernetes."""
+    found: object = importlib.import_module(module)
+    for part in name.split("."):
+        if not hasattr(found, part):
+            return name in KUBERNETES_NAMES
+        found = getattr(found, part)
+    return True
