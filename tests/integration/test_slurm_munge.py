@@ -14,7 +14,7 @@ from sunk.local.slurm.boxes.box import SLURM_USER
 DRAIN = """
 import asyncio
 from sunk.slurm.libslurm.library import Library
-from sunk.slurm.orders import Orders
+from sunk.slurm.orders.nodes import Orders
 
 async def main():
     library = Library.load()
