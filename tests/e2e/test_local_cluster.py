@@ -42,7 +42,7 @@ def test_services_answer_by_name_by_address_and_from_this_machine(web: Kubectl) 
         assert answer.read().decode().strip() in names
 
 
-@pytest.mark.parametrize("policy", ["Local", "LocalCluster"])
+@pytest.mark.parametrize("policy", ["Local", "Cluster"])
 def test_a_balanced_address_reaches_every_copy_wherever_it_is(web: Kubectl, policy: str) -> None:
     names = set(web("get", "pods", "-l", "app=web", "-o", "jsonpath={.items[*].metadata.name}").split())
     web("patch", "service", "web", "-p", f'{{"spec": {{"externalTrafficPolicy": "{policy}"}}}}')
