@@ -11,6 +11,7 @@ import pytest
 import yaml
 from tests.box import Box, network, wait_for
 from tests.integration.slurmcluster.pods import World, contents
+from tests.waiting import eventually
 
 from sunk.local.artifacts import images
 from sunk.model.cluster.kind import SlurmClusterSpec
@@ -218,9 +219,17 @@ def test_a_node_that_leaves_is_down_at_once_and_the_reason_of_a_drain_stays(node
         ready(node, controller=controller)
         if drained:
             slurm(controller, "scontrol", "update", f"nodename={name}", "state=drain", "reason=alice: DRAIN, bad fan")
-        node.run("env", f"POD_NAME={name}", *nodes.hook("slurm-plain"))
-        shown = slurm(controller, "scontrol", "show", "node", name, "--oneliner")
-        assert " State=DOWN" in shown
+
+        shown = ""
+
+        def left() -> bool:
+            nonlocal shown
+            node.run("env", f"POD_NAME={name}", *nodes.hook("slurm-plain"))
+            shown = slurm(controller, "scontrol", "show", "node", name, "--oneliner")
+            return " State=DOWN" in shown
+
+        # A slurmctld that has just started asks nodes to register, and with ReturnToService=2 that brings one back.
+        eventually(left, seconds=30)
         assert ("+DRAIN" in shown) is drained
         assert ("Reason=alice: DRAIN, bad fan " if drained else "Reason=k8s: pod terminated ") in shown
 
