@@ -25,7 +25,7 @@ ROUNDS = 10
 FLOODS = 5
 
 
-def reads(server: Server, *, anew: bool) -> dict[str, list[Spent]]:
+def reads(server: Server, *, with_peers: bool) -> dict[str, list[Spent]]:
     """Read everything in turns: bare, into our store, and by the peers if asked."""
     programs = {"bare": "bench.kube.bare", "ours": "bench.kube.sync"}
     runs: dict[str, list[Spent]] = defaultdict(list)
@@ -34,7 +34,7 @@ def reads(server: Server, *, anew: bool) -> dict[str, list[Spent]]:
         spent(programs["bare"], *server.where)
         for name in sorted(programs, reverse=bool(turn % 2)):
             runs[name].append(spent(programs[name], *server.where))
-        for peer in peers.PROGRAMS if anew else ():
+        for peer in peers.PROGRAMS if with_peers else ():
             if peer != peers.SLOW or turn == ROUNDS - 1:
                 runs[peer].append(peers.read(server, peer))
     return runs
@@ -106,15 +106,15 @@ def of_weight(found: Weight) -> list[Figure]:
     ]
 
 
-def main(*, anew: bool) -> list[Figure]:
+def main(*, with_peers: bool) -> list[Figure]:
     with filled(PODS) as server:
         with step(f"Hold {HELD} Pods"):
             held = weight.weigh(server, count=HELD)
         # Who reads all at once races with the server for every core: each gets one, and the figures are steadier.
         server.pin(THEIRS)
         with step(f"Read {PODS} Pods, {ROUNDS} times"):
-            found = reads(server, anew=anew)
-        if anew:
+            found = reads(server, with_peers=with_peers)
+        if with_peers:
             written_down({name: typical(some) for name, some in found.items()}, pods=server.pods)
         server.pin(OURS, THEIRS)
         with step("Change them as fast as may be"):
@@ -128,5 +128,7 @@ def main(*, anew: bool) -> list[Figure]:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--peers", action="store_true", dest="anew", help="measure the other packages too; minutes")
+    parser.add_argument(
+        "--peers", action="store_true", dest="with_peers", help="measure the other packages too; minutes"
+    )
     report("kube_watch", main(**vars(parser.parse_args())))

@@ -1,7 +1,7 @@
 """How often slurmctld is told to reconfigure while labels of Nodes change, one after the other.
 
 Each change gives one Slurm node another feature. Partitions that are made of a feature follow only upon a reconfigure,
-which makes slurmctld and every slurmd begin anew. First the feature is one that a partition is made of, then one that
+which makes slurmctld and every slurmd start over. First the feature is one that a partition is made of, then one that
 none is. Everything is real but the kubelets, and the Slurm nodes are external ones. Each reconfigure gives slurmctld
 another boot time, and those are counted.
 """
@@ -30,7 +30,7 @@ FEATURES: Final = {PARTED: {"prefix": "parted-"}, PLAIN: {"prefix": "plain-"}}
 
 
 async def boots(stage: Stage, *, until: asyncio.Event) -> int:
-    """Count how often slurmctld begins anew."""
+    """Count how often slurmctld starts over."""
     seen = {await stage.ask("boot", int)} - {0}
     while not until.is_set():
         await asyncio.sleep(OFTEN)

@@ -79,7 +79,7 @@ def heard(child: "subprocess.Popen[bytes]") -> bytes:
     """Wait for the end of a program, and give what it said."""
     said, _ = child.communicate()
     if child.returncode:
-        raise SystemExit(f"{_words(child.args)} ended with code {child.returncode}; its words stand above")
+        raise SystemExit(f"{_words(child.args)} exited with code {child.returncode}; see its output above")
     return said
 
 

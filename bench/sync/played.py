@@ -12,6 +12,7 @@ from typing import Any, Final
 from bench.nodesets import stage as nodesets
 from bench.slurm.testbed import Program
 from bench.sync.stage import WITNESS, Stage
+from sunk.kube.core import CONFIG_MAPS
 from sunk.local.artifacts import images
 from sunk.local.fakekubelet import Settings
 from sunk.local.progress import step
@@ -19,6 +20,7 @@ from sunk.local.slurm import Slurm, many_nodes
 from sunk.local.slurm.boxes.box import SLURM_USER
 from sunk.local.slurm.component import Component
 from sunk.local.slurm.configuration import PARTITIONS
+from sunk.model.contract import clusterobjects, confighash
 from sunk.objects.nodesets import NODESETS
 
 NAMESPACE: Final = "bench"
@@ -55,12 +57,13 @@ async def staged(
             server = await stack.enter_async_context(nodesets.staged(count, binds=True))
             slurm = stack.enter_context(many_nodes(_members(server.settings), version=version, lines=lines))
         await nodesets.made_namespace(server, NAMESPACE)
+        await server.client.create(CONFIG_MAPS, _slurm_conf(lines), namespace=NAMESPACE)
         with step(f"Join {count} nodes"):
             await _started(slurm, OPERATOR, server, "--namespaces", NAMESPACE, "--lease-namespace", NAMESPACE)
             await server.client.create(NODESETS, _body(dynamic_features), namespace=NAMESPACE)
             await _joined(server)
         with step("Let the syncer say it all"):
-            # With a name that stays, as that of a Pod does, it leads at once when it starts anew.
+            # With a name that stays, as that of a Pod does, it leads at once when it restarts.
             who = ("--cluster", CLUSTER, "--namespace", NAMESPACE, "--identity", "bench")
             stage = _stage(server, slurm, await _started(slurm, SYNCER, server, *who))
             await stage.settled()
@@ -104,9 +107,15 @@ async def _joined(server: nodesets.Stage) -> None:
         await asyncio.sleep(0.5)
 
 
+def _slurm_conf(lines: Sequence[str]) -> dict[str, Any]:
+    """By which the syncer knows what partitions are made of."""
+    name = f"{CLUSTER}-{clusterobjects.SLURM_CONF}"
+    return {"metadata": {"name": name}, "data": {confighash.FILE: "\n".join(lines)}}
+
+
 def _body(dynamic_features: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
     body = nodesets.set_body(CLUSTER, NAMESPACE)
-    # The crowd has this feature: others would be written, and then slurmctld told to begin anew.
+    # The crowd has this feature: others would be written, and then slurmctld told to reconfigure.
     features = {"staticFeatures": ["crowd"], "dynamicFeatures": dict(dynamic_features)}
     body["spec"] |= {"cluster": CLUSTER, "podNamePrefix": PREFIX, "features": features}
     return body
