@@ -21,7 +21,7 @@ up: setup ## Start a real three-node Kubernetes with a Slurm cluster on it, and 
 	@$(SUNK) local up --keep
 	@$(SUNK) local install
 
-down: ## End it and leave nothing behind
+down: ## Stop it and remove everything
 	@$(SUNK) local down
 
 lint: venv ## Check style, types, the direction of imports, and shell
@@ -45,15 +45,15 @@ test-all: setup lint ## Every test, with the second Slurm version and fault inje
 bench: setup ## Run every benchmark; results in bench/results/
 	@.venv/bin/python -m bench
 
-format: venv ## Put the code into shape
+format: venv ## Format the code
 	@.venv/bin/ruff check --fix-only
 	@.venv/bin/ruff format
 
-generate: venv ## Write the CRDs, values schemas and the page of values anew
+generate: venv ## Regenerate the CRDs, schemas and values page
 	@.venv/bin/python -m sunk.model.generate
 
 LOCK := .venv/bin/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-annotate --no-header --universal --python-version 3.11
-lock: ## Write the locked requirements anew
+lock: ## Update the locked requirements
 	@$(LOCK) pyproject.toml --extra fast -o requirements/run.txt
 	@$(LOCK) pyproject.toml --extra fast --group dev -o requirements/dev.txt
 	@for each in uv go; do $(LOCK) requirements/$$each.in -o requirements/$$each.txt; done

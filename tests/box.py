@@ -22,7 +22,7 @@ NETWORK = (
     "ip link set lo up && ip link add eth0 type veth peer name eth1 && ip link set eth1 up && "
     f"ip address add {ADDRESS}/24 dev eth0 && ip link set eth0 up && echo ready && exec sleep infinity"
 )
-# A change of user makes the kernel forget the wish to die with the parent, so it is said anew.
+# A change of user makes the kernel forget the wish to die with the parent, so it is repeated.
 BOX = """
 mount -t overlay overlay -o "lowerdir=$image,upperdir=$folder/files,workdir=$folder/work" "$folder/root"
 cd "$folder/root"

@@ -143,7 +143,7 @@ async def test_a_program_may_answer_with_a_certificate(kube: Kube, tmp_path: Pat
 
 async def test_a_program_that_fails_is_named_and_the_request_is_never_sent(kube: Kube, tmp_path: Path) -> None:
     async with Client(program(kube, tmp_path, "echo please log in >&2; exit 1")) as client:
-        with pytest.raises(Unreachable, match=r'"\./login" ended with 1: please log in') as lost:
+        with pytest.raises(Unreachable, match=r'"\./login" exited with code 1: please log in') as lost:
             await client.list(NODES)
     assert not lost.value.sent
 

@@ -84,13 +84,13 @@ def test_a_second_up_of_the_same_name_says_how_to_use_or_end_the_first(api: Loca
 
 
 def test_down_of_nothing_says_what_there_is(api: LocalCluster) -> None:
-    Answer([SUNK, "local", "down", "--name", NAME]).refuses("no cluster called bad-input", api.name)
+    Answer([SUNK, "local", "down", "--name", NAME]).refuses("no cluster bad-input", api.name)
 
 
 @pytest.mark.parametrize("command", [["kubeconfig"], ["exec", "true"], ["load", "x.tar"]])
 def test_commands_on_a_cluster_that_is_not_there_say_so(command: list[str]) -> None:
     first, *rest = command
-    Answer([SUNK, "local", first, "--name", NAME, *rest]).refuses("no cluster called bad-input")
+    Answer([SUNK, "local", first, "--name", NAME, *rest]).refuses("no cluster bad-input")
 
 
 def test_an_unknown_word_in_a_nodes_file_is_said_with_its_place(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ Both releases, and no syncer: what `sunk.model.contract.drains.BORN_DRAINED` is 
 from collections.abc import Iterator
 
 import pytest
+from tests.versions import BOTH
 from tests.waiting import eventually
 
 from sunk.local import slurm as slurms
@@ -16,7 +17,7 @@ from sunk.model.contract import drains
 ANSWERS = ("NOT_RESPONDING",)
 
 
-@pytest.fixture(scope="module", params=["24.11", pytest.param("26.05", marks=pytest.mark.full)])
+@pytest.fixture(scope="module", params=BOTH)
 def slurm(request: pytest.FixtureRequest) -> Iterator[Slurm]:
     with slurms.cluster(version=request.param) as made:
         yield made

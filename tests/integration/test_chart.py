@@ -137,7 +137,7 @@ def test_a_kubernetes_without_policies_gets_none(helm: Helm) -> None:
         ("replicas=-1", "/replicas"),
         ("image.pullPolicy=Sometimes", "/image/pullPolicy"),
         ("namespaces={Not_A_Name}", "/namespaces/0"),
-        ("allNamespaces=true,namespaces={a}", "allNamespaces is true and namespaces names a: set one of them"),
+        ("allNamespaces=true,namespaces={a}", "allNamespaces is true but namespaces lists a: set only one of them"),
     ],
 )
 def test_a_wrong_value_is_refused_with_its_path(helm: Helm, value: str, said: str) -> None:
@@ -201,7 +201,7 @@ def test_the_account_is_enough_to_follow_everything_and_to_lead(
     program = str(Path(sys.executable).with_name("sunk"))
     with subprocess.Popen([program, "operator", *options, "--port", str(unused_tcp_port)]) as process:
         try:
-            eventually(lambda: said_by(unused_tcp_port).endswith("\ngood\n"))
+            eventually(lambda: said_by(unused_tcp_port).endswith("\nok\n"))
             holder = ("get", "lease", ACCOUNT, "-o", "jsonpath={.spec.holderIdentity}")
             eventually(lambda: bool(kubectl(*holder)))
         finally:

@@ -109,7 +109,7 @@ async def test_events_about_nodes_go_to_the_default_namespace(kube: Kube) -> Non
     assert len(await found(kube, namespace="default", name=node.name)) == 1
 
 
-async def test_an_event_that_was_deleted_meanwhile_is_written_anew(kube: Kube, thing: Reference) -> None:
+async def test_an_event_that_was_deleted_meanwhile_is_written_again(kube: Kube, thing: Reference) -> None:
     async with Recorder(kube.client, reporter=WHO, restraint=PROMPT) as events:
         events.tell(thing, "One", "a", action="Do")
         await until_written(events)

@@ -235,7 +235,7 @@ async def test_a_node_of_somebody_else_is_not_touched(kube: Kube) -> None:
     name = settings(kube).name_of(1)
     await kube.client.create(NODES, {"metadata": {"name": name}})
     try:
-        with pytest.raises(Refusal, match="not of this fleet"):
+        with pytest.raises(Refusal, match="does not belong to this fleet"):
             async with fake_kubelet(settings(kube), kubeconfig=kube.kubeconfig):
                 pass
         assert (await kube.client.get(NODES, name)).status.capacity == {}
@@ -451,7 +451,7 @@ async def test_a_child_process_does_the_same(kube: Kube) -> None:
 
 
 async def test_a_child_process_without_a_cluster_is_told_to_be_so(kube: Kube, tmp_path: Any) -> None:
-    with pytest.raises(Refusal, match="ended with 2"):
+    with pytest.raises(Refusal, match="exited with code 2"):
         async with spawned(settings(kube), kubeconfig=tmp_path / "none"):
             pass
 

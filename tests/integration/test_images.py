@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.box import wait_for
+from tests.versions import BOTH
 
 from sunk.local.artifacts import debian, images
 from sunk.local.artifacts.buildah import storage
@@ -25,7 +26,7 @@ with storage() as kept:
 """
 
 
-@pytest.fixture(scope="module", params=[images.DEFAULT, pytest.param("26.05", marks=pytest.mark.full)])
+@pytest.fixture(scope="module", params=BOTH)
 def sunk(request: pytest.FixtureRequest) -> Path:
     return images.root_file_system("sunk", slurm=request.param)
 

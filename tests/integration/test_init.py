@@ -50,7 +50,7 @@ IDLE = longrun("exec sleep infinity")
 def test_a_name_that_is_no_service_is_refused_with_the_names_that_are(boxes: Boxes) -> None:
     with boxes("/init", "bash") as made:
         assert made.ended() == 2
-        assert "bash is no service of this image. It has: sackd slurmctld slurmd" in made.said()
+        assert "bash is not a service of this image. It has: sackd slurmctld slurmd" in made.said()
 
 
 def test_a_service_of_unknown_type_is_refused(boxes: Boxes) -> None:
@@ -74,7 +74,7 @@ def test_a_oneshot_that_goes_wrong_ends_the_container_with_its_code(boxes: Boxes
     services = {"bad": oneshot("exit 7"), "lasting": longrun("echo lives")}
     with boxes("/init", services=services) as made:
         assert made.ended() == 7
-        assert "oneshot bad ended with 7" in made.said()
+        assert "oneshot bad exited with code 7" in made.said()
         assert "lives" not in made.said()
 
 
@@ -137,7 +137,7 @@ def test_a_longrun_that_dies_is_started_again(boxes: Boxes) -> None:
 def test_a_main_service_that_cannot_live_ends_the_container_with_its_code(boxes: Boxes) -> None:
     with boxes("/init", "slurmrestd", "--", "--no-such-option") as made:
         assert made.ended() == 1
-        assert "slurmrestd ended 5 times within 600 s; the container ends with 1" in made.said()
+        assert "slurmrestd exited 5 times within 600 s; the container exits with code 1" in made.said()
 
 
 def test_everything_works_without_root(boxes: Boxes) -> None:

@@ -5,10 +5,10 @@ import secrets
 from collections.abc import Iterator
 
 import pytest
+from tests.versions import BOTH
 from tests.waiting import eventually
 
 from sunk.local import slurm as slurms
-from sunk.local.artifacts import images
 from sunk.local.slurm import Slurm
 from sunk.local.slurm.boxes.box import SLURM_USER
 from sunk.model.contract import keyset
@@ -20,7 +20,7 @@ EVERYWHERE = ("etc", "key", "dbd")
 """slurmctld's folder, that of nodes and logins, and slurmdbd's."""
 
 
-@pytest.fixture(scope="module", params=[images.DEFAULT, pytest.param("26.05", marks=pytest.mark.full)])
+@pytest.fixture(scope="module", params=BOTH)
 def slurm(request: pytest.FixtureRequest) -> Iterator[Slurm]:
     with slurms.cluster(nodes=NODES, version=request.param, accounting=True) as it:
         it.run("sacctmgr", "-i", "add", "account", "lab")

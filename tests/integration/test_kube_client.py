@@ -188,13 +188,13 @@ async def test_an_untrusted_certificate_is_unreachable_and_names_the_remedy(kube
 
     strict = replace(access.from_kubeconfig(kube.kubeconfig), tls=ssl.create_default_context())
     async with Client(strict) as client:
-        with pytest.raises(Unreachable, match="give the CA"):
+        with pytest.raises(Unreachable, match="set the CA"):
             await client.list(NODES)
 
 
 async def test_nobody_at_the_address_is_unreachable() -> None:
     async with Client(access.Access(server="https://127.0.0.1:1", tls=None, credentials=Token("t"))) as client:
-        with pytest.raises(Unreachable, match="see that the API server runs"):
+        with pytest.raises(Unreachable, match="check that the API server runs"):
             await client.list(NODES)
 
 
@@ -222,7 +222,7 @@ ODD = Resource(Odd, version="v1", plural="configmaps")
 
 async def test_an_object_that_does_not_fit_its_record_is_unreadable(maps: Maps) -> None:
     await maps.put("a", color="red")
-    with pytest.raises(Unreadable, match="does not fit"):
+    with pytest.raises(Unreadable, match="does not match its type"):
         await maps.client.get(ODD, "a", namespace=maps.namespace)
 
 

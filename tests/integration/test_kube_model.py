@@ -28,7 +28,6 @@ from sunk.kube.cache.collection import Collection
 from sunk.kube.cache.store import number
 from sunk.kube.cache.watch import WatchPace
 from sunk.kube.control.controller import Controller, Effort, Source, itself
-from sunk.kube.control.queue import BackOff
 from sunk.kube.core import CONFIG_MAPS, NAMESPACES, ConfigMap
 from sunk.kube.errors import KubeError
 from sunk.kube.resource import Key
@@ -39,6 +38,7 @@ from sunk.local.kubernetes.controlplane import ETCD, ControlPlane
 from sunk.local.kubernetes.process import Daemon, running as daemons, start
 from sunk.local.kubernetes.spec import ClusterSpec
 from sunk.local.shell import run
+from sunk.model.backoff import BackOff
 
 PREFIX = "test-frail-"
 PATIENCE = 30.0
@@ -65,7 +65,7 @@ def frail() -> Iterator[LocalCluster]:
 
 
 class Write(Struct, frozen=True):
-    """One step of the history: a name is written into the selection or out of it, deleted, or made anew."""
+    """One step of the history: a name is written into the selection or out of it, deleted, or recreated."""
 
     name: str
     act: str
@@ -185,7 +185,7 @@ class World:
         await self._kill("etcd", lambda plane: plane.etcd())
 
     async def forget(self) -> None:
-        """Drop all history while nobody is connected: no watch can be resumed, each has to list anew."""
+        """Drop all history while nobody is connected: no watch can be resumed, each has to list again."""
         inside = ["ip", "netns", "exec", self.cluster.network.namespace]
         self.cable.cut()
         for _ in range(3):
@@ -263,7 +263,7 @@ async def test_after_a_random_history_every_store_is_true_and_every_key_was_look
             for fault, meanwhile in zip(("quiet", *faults), writes, strict=True):
                 await together(getattr(world, fault, quiet), world, meanwhile)
             await world.is_true()
-    assert any("listing anew" in line for line in caplog.messages), "the server has forgotten nothing (no 410)"
+    assert any("listing again" in line for line in caplog.messages), "the server has forgotten nothing (no 410)"
 
 
 async def together(fault: Callable[[], Awaitable[None]], world: World, writes: list[Write]) -> None:

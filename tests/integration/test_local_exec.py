@@ -43,10 +43,10 @@ def test_it_is_used_with_a_warning_while_its_api_answers_and_refused_afterwards(
     end(bare, "kube-controller-manager")
     done = asked(bare, *listing)
     assert "namespace/default" in done.stdout
-    assert "kube-controller-manager does not run any more, but its API answers" in done.stderr
+    assert f"kube-controller-manager of cluster {bare.name} no longer runs, but its API answers" in done.stderr
     assert asked(bare, "kubeconfig").stdout.strip() == str(bare.kubeconfig)
 
     end(bare, "kube-apiserver")
     done = asked(bare, *listing)
     assert done.returncode == 2
-    assert "is not whole" in done.stderr
+    assert "is incomplete" in done.stderr

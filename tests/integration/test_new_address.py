@@ -1,4 +1,4 @@
-"""A node comes back at another address, as a Pod that was made anew does: Slurm itself learns it, with nobody's help.
+"""A node comes back at another address, as a Pod that was recreated does: Slurm itself learns it, with nobody's help.
 
 M13. Here is neither a syncer nor Kubernetes that could have put it right. `tests/e2e/slurmcluster/test_mishaps.py` shows
 the same with a Pod.
@@ -8,10 +8,10 @@ import re
 from collections.abc import Iterator
 
 import pytest
+from tests.versions import BOTH
 from tests.waiting import eventually
 
 from sunk.local import slurm as slurms
-from sunk.local.artifacts import images
 from sunk.local.shell import run
 from sunk.local.slurm import Slurm
 from sunk.local.slurm.boxes import network
@@ -24,7 +24,7 @@ JOB = "srun hostname > /home/alice/hosts"
 ALICE = 1001
 
 
-@pytest.fixture(params=[images.DEFAULT, pytest.param("26.05", marks=pytest.mark.full)])
+@pytest.fixture(params=BOTH)
 def three(request: pytest.FixtureRequest) -> Iterator[Slurm]:
     with slurms.cluster(nodes=3, version=request.param) as it:
         yield it
@@ -63,8 +63,8 @@ def test_a_job_that_waits_for_a_node_at_another_address_runs_there(three: Slurm)
 
 
 @pytest.mark.full
-def test_an_address_that_is_wrong_stays_wrong_until_slurmd_starts_anew(three: Slurm) -> None:
-    """So the syncer has such a Pod made anew: a slurmd registers when it starts, and not when nobody calls it."""
+def test_an_address_that_is_wrong_stays_wrong_until_slurmd_restarts(three: Slurm) -> None:
+    """So the syncer has such a Pod recreated: a slurmd registers when it starts, and not when nobody calls it."""
     right = address(three, "n2")
     three.run("scontrol", "update", "nodename=n2", f"nodeaddr={NOBODY}", on=CONTROLLER)
     three.expect("n2", "DOWN", without=(), timeout=90)

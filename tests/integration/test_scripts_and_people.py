@@ -15,7 +15,8 @@ NODE = {"SLURMD_NODENAME": "n1", "POD_NAME": "n1"}
 
 @pytest.fixture(scope="module")
 def slurm() -> Iterator[Slurm]:
-    with slurms.cluster(nodes=1) as made:
+    # A resumed slurmd registers a moment later, which must not return a node to service that the next test sets DOWN.
+    with slurms.cluster(nodes=1, config={"ReturnToService": 0}) as made:
         yield made
 
 

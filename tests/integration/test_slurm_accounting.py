@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.integration.test_slurm_binding import NODES
+from tests.versions import BOTH
 
 from sunk.local import slurm as slurms
 from sunk.local.slurm import Slurm, pytest_inside
@@ -21,10 +22,9 @@ POWER: Settings = {
     "SuspendTimeout": 2,
     "ResumeTimeout": 30,
 }
-SECOND = pytest.param("26.05", marks=pytest.mark.full)
 
 
-@pytest.fixture(scope="module", params=["24.11", SECOND])
+@pytest.fixture(scope="module", params=BOTH)
 def accounted(request: pytest.FixtureRequest) -> Iterator[Slurm]:
     with slurms.cluster(nodes=NODES, gpus=["h100"], version=request.param, accounting=True, config=POWER) as it:
         orders = (
@@ -81,7 +81,7 @@ def test_the_database_lets_slurmdbd_in_and_follows_a_new_password(accounted: Slu
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        (("/serve",), "this runs as the user mysql, and not as uid 0"),
+        (("/serve",), "must run as user mysql, not uid 0"),
         (("setpriv", "--reuid=64032", "--clear-groups", "/serve"), "MARIADB_PASSWORD is not set"),
         (
             ("setpriv", "--reuid=64032", "--clear-groups", "env", "MARIADB_PASSWORD_FILE=/none", "/serve"),

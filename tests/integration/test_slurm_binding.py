@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+from tests.versions import BOTH
 
 from sunk.local import slurm as slurms
 from sunk.local.slurm import Node, Slurm, pytest_inside
@@ -11,7 +12,7 @@ NODES = ("n1", "n2", Node("g1", cpus=64, memory=512000, features=("h100", "nvlin
 APART = ("tests/slurm/test_commands.py", "tests/slurm/test_limits.py")
 
 
-@pytest.fixture(scope="module", params=["24.11", pytest.param("26.05", marks=pytest.mark.full)])
+@pytest.fixture(scope="module", params=BOTH)
 def bound(request: pytest.FixtureRequest) -> Iterator[Slurm]:
     with slurms.cluster(nodes=NODES, gpus=["h100"], version=request.param) as it:
         yield it

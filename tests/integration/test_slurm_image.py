@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from tests.box import ADDRESS, SLURM_CONF, Box, File, Plan, box, network, wait_for
+from tests.versions import BOTH
 
 from sunk.local.artifacts import images
 
@@ -46,7 +47,7 @@ class Pair(msgspec.Struct, frozen=True):
         return self.node.run("s6-svstat", "-o", "pid", "/run/s6/slurmd")
 
 
-@pytest.fixture(scope="module", params=[images.DEFAULT, pytest.param("26.05", marks=pytest.mark.full)])
+@pytest.fixture(scope="module", params=BOTH)
 def image(request: pytest.FixtureRequest) -> Path:
     return images.root_file_system("slurm", slurm=request.param)
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 from tests.box import ADDRESS, SLURM_CONF, Box, File, Plan, box, network, wait_for
+from tests.versions import BOTH
 
 from sunk.local.artifacts import images
 from sunk.operator.slurmcluster.slurmconf.conf import SLURM_USER
@@ -66,7 +67,7 @@ class Node:
         return self.node.run("s6-svstat", "-o", "pid", "/run/s6/slurmd")
 
 
-@pytest.fixture(scope="module", params=[images.DEFAULT, pytest.param("26.05", marks=pytest.mark.full)])
+@pytest.fixture(scope="module", params=BOTH)
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
     image, folder = images.root_file_system("slurm", slurm=request.param), tmp_path_factory.mktemp("boxes")
     files = {f"etc/sunk/users/{name}": File(text) for name, text in USERS.items()}

@@ -119,7 +119,7 @@ def test_partitions_count_what_their_nodes_do() -> None:
 def test_statistics_are_those_of_sdiag(cluster: Remote) -> None:
     text = "\n".join(shown("stats", "--top", "3"))
     assert "Main scheduler" in text
-    assert "messages to slurmdbd" in text
+    assert "DBD agent queue size" in text
     assert "more" in text
     told, found = cluster.run("sdiag"), decoded("stats")
     theirs = _named(told)
@@ -146,9 +146,9 @@ def _named(text: str) -> dict[int, str]:
     ("words", "code", "said"),
     [
         (("nodes", "n1", "ghost"), 1, "no node called ghost"),
-        (("nodes", "n[1-"), 2, r"n[1- does not name nodes"),
-        (("nodes", "--state", "tired"), 2, "TIRED is no state"),
-        (("jobs", "--user", "nobody-here"), 2, "no user called nobody-here"),
+        (("nodes", "n[1-"), 2, r"n[1- is not a list of nodes"),
+        (("nodes", "--state", "tired"), 2, "TIRED is not a Slurm state"),
+        (("jobs", "--user", "nobody-here"), 2, "no user nobody-here"),
     ],
 )
 def test_what_cannot_be_shown_is_told_in_a_sentence(words: tuple[str, ...], code: int, said: str) -> None:
@@ -183,7 +183,7 @@ async def test_a_watch_shows_changes_and_the_loss_of_slurmctld_and_ends_when_tol
         await until_saved(cluster, "seen at once")
         await asyncio.to_thread(cluster.stop, "controller", with_signal=9)
         try:
-            assert "Unknown since" in await asyncio.to_thread(seen.until, "what was last known")
+            assert "No answer since" in await asyncio.to_thread(seen.until, "the last known state")
             done = await asyncio.to_thread(sunk, "nodes")
             assert (done.returncode, done.stdout) == (2, "")
             assert "slurmctld does not answer" in done.stderr

@@ -73,7 +73,7 @@ async def test_what_users_write_into_jobs_is_cut_where_nothing_is_decided_upon_i
 
 async def test_longer_texts_of_nodes_are_refused_by_name_and_nothing_is_sent(library: Library, orders: Orders) -> None:
     long = "x" * (bounds.LONG_TEXT + 1)
-    with pytest.raises(ValueError, match=r"the reason of nodes is 65,537 bytes long, and 65,536 is the most"):
+    with pytest.raises(ValueError, match=r"the reason of nodes is 65,537 bytes long, but at most 65,536 are allowed"):
         await orders.drain(["n1"], reason=long)
     with pytest.raises(ValueError, match="the comment of nodes"):
         await orders.set_comment(["n1"], comment=long)
@@ -106,7 +106,7 @@ async def test_longer_texts_of_jobs_are_refused_by_name_where_slurm_would_not_sa
     library: Library, jobs: JobOrders, name: str
 ) -> None:
     long = held(**{name: "x" * (bounds.JOB_TEXT + 1)})
-    with pytest.raises(ValueError, match=f"the {name} of a job is 1,025 bytes long, and 1,024 is the most"):
+    with pytest.raises(ValueError, match=f"the {name} of a job is 1,025 bytes long, but at most 1,024 are allowed"):
         await jobs.allocate(long)
     with pytest.raises(TooLong, match="ESLURM_PATHNAME_TOO_LONG 2012"):
         library.wire.allocate(long)
@@ -152,7 +152,7 @@ async def test_the_largest_numbers_are_numbers(library: Library, jobs: JobOrders
 async def test_numbers_that_slurm_would_take_for_something_else_are_refused(
     jobs: JobOrders, name: str, value: int
 ) -> None:
-    with pytest.raises(ValueError, match=f"the {name} of a job has to be from 0 to"):
+    with pytest.raises(ValueError, match=f"the {name} of a job must be between 0 and"):
         await jobs.allocate(held(**{name: value}))
 
 

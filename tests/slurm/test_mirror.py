@@ -133,7 +133,7 @@ async def test_a_thousand_nodes_that_nobody_announced_to_go_are_suspicious(mirro
     await shown(lambda: len(mirror.nodes) >= 1000, seconds=3)
     await command(cluster, "scontrol", "delete", f"nodename={MANY}")
     await mirror.read_after()
-    with pytest.raises(Stale, match=r"1000 of 1003 nodes are gone at once"):
+    with pytest.raises(Stale, match=r"1000 of 1003 nodes disappeared at once"):
         mirror.require_fresh(within=10)
     mirror.accept()
     mirror.require_fresh(within=10)

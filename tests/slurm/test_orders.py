@@ -102,7 +102,7 @@ async def test_nodes_are_created_and_deleted(library: Library, orders: Orders, j
 
 
 async def test_a_creation_that_would_kill_slurmctld_is_never_sent(library: Library) -> None:
-    with pytest.raises(ValueError, match="starts with NodeName="):
+    with pytest.raises(ValueError, match="must start with NodeName="):
         library.wire.create_nodes(NodeChange(names="made9"))
     assert await library.ping()
 

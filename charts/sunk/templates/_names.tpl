@@ -11,7 +11,7 @@ sunk-controller-manager-{{ .Release.Namespace }}
 {{- /* The namespaces that are looked after, by commas; empty for all of them. */ -}}
 {{- define "sunk.namespaces" -}}
 {{- if and .Values.allNamespaces .Values.namespaces -}}
-{{- fail (printf "allNamespaces is true and namespaces names %s: set one of them" (join ", " .Values.namespaces)) -}}
+{{- fail (printf "allNamespaces is true but namespaces lists %s: set only one of them" (join ", " .Values.namespaces)) -}}
 {{- else if not .Values.allNamespaces -}}
 {{- join "," (default (list .Release.Namespace) .Values.namespaces) -}}
 {{- end -}}

@@ -1,8 +1,9 @@
 """Kubernetes' own resources, as far as somebody here reads them. A field is added when it gets a reader.
 
-What many objects say alike is held in one copy (`Shared`). The Pods of a template differ in their names and their states and hardly in what they were asked to be; and the
-tolerations that Kubernetes itself gives stand in nearly every Pod there is. Decoded by itself, each would have texts,
-tuples and dicts of its own. That is safe because records are never changed.
+What many objects say alike is held in one copy (`Shared`). The Pods of a template differ in their names and their
+states and hardly in what they were asked to be; and the tolerations that Kubernetes itself gives stand in nearly every
+Pod there is. Decoded by itself, each would have texts, tuples and dicts of its own. That is safe because records are
+never changed.
 """
 
 from collections.abc import Hashable
@@ -110,6 +111,11 @@ class Terminated(Struct, frozen=True, gc=False, rename="camel"):
 class Waiting(Struct, frozen=True, gc=False):
     reason: str = ""
     message: str = ""
+
+    @property
+    def starting(self) -> bool:
+        """Whether nothing has gone wrong so far."""
+        return self.reason in {"", "ContainerCreating", "PodInitializing"}
 
 
 class ContainerState(Struct, frozen=True, gc=False):

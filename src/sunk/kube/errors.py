@@ -123,8 +123,8 @@ def somebody_else(body: bytes, *, asked: str) -> Unreachable:
     """
     shown = " ".join(_TAG.sub(" ", body[:_GLANCE].decode(errors="replace")).split())[:_SHOWN] or "nothing"
     return Unreachable(
-        f"{asked}: what answered is not the API server, but a gateway or the like: it says '{shown}'; see that the "
-        "address is right and that whatever is in between passes requests on"
+        f"{asked}: something other than the API server answered, such as a gateway: '{shown}'; check the address, and "
+        "that proxies pass requests on"
     )
 
 

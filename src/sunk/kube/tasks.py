@@ -18,7 +18,7 @@ class Ended(Exception):  # noqa: N818 - named as what happened, like sunk.kube.e
 async def forever(duty: Coroutine[Any, Any, object], *, name: str) -> Never:
     """Carry out a duty that has no end; if it comes to one, say so."""
     await duty
-    raise Ended(f'"{name}" ended by itself, though it was meant to run for ever: this is a bug')
+    raise Ended(f'"{name}" ended although it should run forever: this is a bug')
 
 
 @asynccontextmanager

@@ -13,24 +13,24 @@ from sunk.local.kubernetes.spec import DEFAULT_NAME, DEFAULT_NODES
 if TYPE_CHECKING:
     from sunk.local.kubernetes.cluster import LocalCluster
 
-name_option = click.option("--name", default=DEFAULT_NAME, show_default=True, help="Which cluster, if you run several.")
+name_option = click.option("--name", default=DEFAULT_NAME, show_default=True, help="Name of the local cluster.")
 
 
 @click.group()
 def local() -> None:
-    """A real Kubernetes on this machine: real kubelets, real containers, one network namespace a node.
+    """Run a real Kubernetes on this machine: real kubelets, real containers, one network namespace per node.
 
     \b
       sunk local up                          three nodes, ready to use
       sunk local exec -- kubectl get nodes
-      sunk local down                        and nothing of it stays
+      sunk local down                        removes everything
     """  # noqa: D301 (click's mark for a paragraph that is not wrapped)
 
 
 @local.command()
-@click.option("--slurm", "releases", multiple=True, help="Build images with this Slurm release too. May be repeated.")
+@click.option("--slurm", "releases", multiple=True, help="Also build images for this Slurm release. May be repeated.")
 def build(*, releases: tuple[str, ...]) -> None:
-    """Build what the cache lacks.
+    """Build everything that is not cached yet.
 
     Kubernetes and CoreDNS from source, kubectl and helm, the container images.
     """
@@ -44,18 +44,20 @@ def build(*, releases: tuple[str, ...]) -> None:
 
 @local.command()
 @name_option
-@click.option("--nodes", type=int, help=f"How many nodes.  [default: {DEFAULT_NODES}]")
-@click.option("--config", type=click.Path(path_type=Path), help="A nodes.yaml with names, labels, taints, resources.")
-@click.option("--api-only", is_flag=True, help="Only etcd, API server and controller-manager; no nodes.")
-@click.option("--subnet", help="A private /16 for the cluster, such as 10.80.0.0/16. Chosen by itself if not given.")
-@click.option("--keep", is_flag=True, help="Succeed if that cluster is up already, instead of refusing.")
+@click.option("--nodes", type=int, help=f"Number of nodes.  [default: {DEFAULT_NODES}]")
+@click.option(
+    "--config", type=click.Path(path_type=Path), help="File with names, labels, taints and resources of the nodes."
+)
+@click.option("--api-only", is_flag=True, help="Start only etcd, API server and controller-manager, without nodes.")
+@click.option("--subnet", help="Private /16 network of the cluster, such as 10.80.0.0/16.  [default: a free one]")
+@click.option("--keep", is_flag=True, help="Succeed if the cluster is already up, instead of refusing.")
 def up(  # noqa: PLR0913 (one argument an option)
     *, name: str, nodes: int | None, config: Path | None, api_only: bool, subnet: str | None, keep: bool
 ) -> None:
-    """Start a cluster and wait until it can be used.
+    """Start a cluster and wait until it is ready.
 
     \b
-    A nodes.yaml looks like this; everything but the name may be left out:
+    Example of a --config file; everything except the name is optional:
       nodes:
         - name: gpu-1
           labels: {gpu.nvidia.com/model: H100_NVLINK_80GB}
@@ -92,13 +94,13 @@ def _say_what_next(cluster: "LocalCluster") -> None:
     "--values",
     multiple=True,
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="Values for the chart slurm, on top of its values-local.yaml. May be given several times.",
+    help="Values for the chart slurm, on top of its values-local.yaml. May be repeated.",
 )
 def install(*, name: str, values: tuple[Path, ...]) -> None:
     """Install SUNK and a Slurm cluster, and run a job on every node.
 
-    Done again it applies the charts and images of this clone. Pods of the operator are replaced. Pods of Slurm are only
-    replaced where their template changes; the others keep their image until you restart them:
+    Run it again to apply the charts and images of this clone. Operator Pods are replaced. Slurm Pods are replaced only if
+    their template changes; the others keep their image until you restart them:
 
     \b
       kubectl rollout restart deployment slurm-controller slurm-accounting slurm-syncer
@@ -110,7 +112,7 @@ def install(*, name: str, values: tuple[Path, ...]) -> None:
     found = cluster.running_one(name)
     done = installing.install(found, values=values)
     which = "" if name == DEFAULT_NAME else f" --name {name}"
-    click.echo(f"srun --nodes={len(found.machines)} hostname says, run by {installing.USER}:")
+    click.echo(f"Output of srun --nodes={len(found.machines)} hostname, run by {installing.USER}:")
     click.echo("\n".join(f"  {line}" for line in sorted(done.words.splitlines())))
     click.echo("A Slurm cluster is up. Next:")
     click.echo(f"  {_program()} local exec{which} -- kubectl get slurmcluster,nodeset,nodeslice,pods")
@@ -121,23 +123,23 @@ def install(*, name: str, values: tuple[Path, ...]) -> None:
 @local.command()
 @name_option
 def down(*, name: str) -> None:
-    """End a cluster and remove all of it.
+    """Stop a cluster and remove everything.
 
-    Works as well on what an interrupted `up` or killed processes have left.
+    Also cleans up after an interrupted `up` or killed processes.
     """
     from sunk.local.kubernetes import cluster
     from sunk.local.progress import step
 
     cluster.require_root()
     cluster.require(name)
-    with step(f"End cluster {name}"):
+    with step(f"Stop cluster {name}"):
         cluster.down(name)
 
 
 @local.command()
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="JSON output.")
 def status(*, as_json: bool) -> None:
-    """Show every cluster, and whether it runs."""
+    """List clusters and whether they run."""
     from sunk.local.kubernetes import status as statuses
 
     click.echo(statuses.as_json() if as_json else statuses.as_text())
@@ -147,9 +149,9 @@ def status(*, as_json: bool) -> None:
 @name_option
 @click.argument("image")
 def load(*, name: str, image: str) -> None:
-    """Put an image on every node.
+    """Load an image onto every node.
 
-    IMAGE is the path of an image archive, or the name of an image that was built here.
+    IMAGE is the path of an image archive, or the name of an image built here.
     """
     from sunk.local.kubernetes import assets, cluster
 
@@ -159,9 +161,9 @@ def load(*, name: str, image: str) -> None:
 @local.command()
 @name_option
 def kubeconfig(*, name: str) -> None:
-    """Print the kubeconfig's path.
+    """Print the path of the kubeconfig.
 
-    For a shell: export KUBECONFIG=$(sunk local kubeconfig)
+    Use it like this: export KUBECONFIG=$(sunk local kubeconfig)
     """
     from sunk.local.kubernetes import cluster
 
@@ -172,9 +174,9 @@ def kubeconfig(*, name: str) -> None:
 @name_option
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def execute(*, name: str, command: tuple[str, ...]) -> None:
-    """Run a command on the cluster.
+    """Run a command against the cluster.
 
-    COMMAND gets KUBECONFIG set, and finds kubectl and helm in PATH.
+    COMMAND runs with KUBECONFIG set and with kubectl and helm in PATH.
     """
     from sunk.local.artifacts import parts
     from sunk.local.kubernetes import cluster
@@ -186,19 +188,21 @@ def execute(*, name: str, command: tuple[str, ...]) -> None:
     try:
         os.execvp(command[0], command)  # noqa: S606 (the point of it)
     except FileNotFoundError as missing:
-        raise Refusal(f"there is no program called {command[0]} in PATH.") from missing
+        raise Refusal(f"no program {command[0]} in PATH.") from missing
 
 
 @local.command(name="fake-kubelet")
 @name_option
-@click.option("--nodes", type=int, default=100, show_default=True, help="How many Nodes to play.")
-@click.option("--fleet", default="fake", show_default=True, help="Their name, and the value of their fleet label.")
-@click.option("--keep", is_flag=True, help="Leave Nodes and Pods there at the end, as a dead kubelet would.")
+@click.option("--nodes", type=int, default=100, show_default=True, help="Number of Nodes to simulate.")
+@click.option(
+    "--fleet", default="fake", show_default=True, help="Prefix of their names, and value of their fleet label."
+)
+@click.option("--keep", is_flag=True, help="Leave Nodes and Pods behind at the end, like a dead kubelet.")
 def fake_kubelet(*, name: str, nodes: int, fleet: str, keep: bool) -> None:
-    """Play kubelet for thousands of Nodes.
+    """Simulate kubelets of thousands of Nodes.
 
-    On a cluster started with --api-only, until interrupted. Pods bound to these Nodes run in name only. How they
-    behave is steered by annotations: `python -m pydoc sunk.local.fakekubelet` lists them.
+    Runs on a cluster started with --api-only, until interrupted. Pods bound to these Nodes run in name only. Annotations
+    control their behaviour: `python -m pydoc sunk.local.fakekubelet` lists them.
     """
     import asyncio
 
@@ -207,4 +211,6 @@ def fake_kubelet(*, name: str, nodes: int, fleet: str, keep: bool) -> None:
 
     kubeconfig = cluster.running_one(name).kubeconfig
     settings = fakekubelet.Settings(nodes=nodes, fleet=fleet, keep=keep)
-    asyncio.run(fakekubelet.run(settings, kubeconfig=kubeconfig, ready=lambda: click.echo(f"{nodes} Nodes are there.")))
+    asyncio.run(
+        fakekubelet.run(settings, kubeconfig=kubeconfig, ready=lambda: click.echo(f"{nodes} Nodes are registered."))
+    )

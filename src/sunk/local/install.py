@@ -56,7 +56,7 @@ def install(cluster: LocalCluster, *, values: Sequence[Path] = ()) -> Installed:
     charts = paths.project() / "charts"
     with step("Install the operator"):
         _operator(tools, charts, there)
-    with step("Install a Slurm cluster, and wait until it is ready"):
+    with step("Install a Slurm cluster and wait until it is ready"):
         _slurm(tools, charts, values)
     with step("Run a job on every node"):
         return Installed(_job(tools, nodes=len(cluster.machines)))
@@ -95,8 +95,8 @@ def taking_over(tools: Tools) -> tuple[str, ...]:
 def _require_gone(tools: Tools, release: str, namespace: str) -> None:
     if tools("helm", "list", "--namespace", namespace, "--filter", f"^{release}$", "--short").strip():
         raise Refusal(
-            f"another operator is installed, as the release {release} in namespace {namespace}, and would get in the way "
-            f"of this one. Take it away first: helm uninstall {release} --namespace {namespace}. SlurmClusters stay."
+            f"another operator is installed as release {release} in namespace {namespace} and would conflict with this "
+            f"one. Remove it first: helm uninstall {release} --namespace {namespace}. SlurmClusters stay."
         )
 
 

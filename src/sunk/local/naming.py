@@ -20,7 +20,7 @@ def checked_name(name: str, *, kind: Literal["cluster", "node"] = "cluster") -> 
     """The name itself, if it is one."""
     if not is_name(name):
         raise Refusal(
-            f"{name!r} is no name for a {kind}: use up to 30 small letters, digits and dashes, "
+            f"{name!r} is not a valid name for a {kind}: use up to 30 lowercase letters, digits and dashes, "
             "beginning and ending with a letter or digit."
         )
     return name

@@ -23,7 +23,7 @@ def project() -> Path:
     """The clone this code runs from: Containerfiles and Go sources are built from there."""
     if not (SOURCE / "images").is_dir():
         raise Refusal(
-            f"{SOURCE} holds no images/ folder: `sunk local` builds its parts from a clone of the project. "
+            f"{SOURCE} has no images/ folder: `sunk local` builds its components from a clone of the project. "
             "Run it as .venv/bin/sunk inside one."
         )
     return SOURCE

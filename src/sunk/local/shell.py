@@ -23,12 +23,14 @@ def run(
             command, input=stdin, capture_output=True, text=True, timeout=timeout, env=env, cwd=cwd, check=False
         )
     except FileNotFoundError as missing:
-        raise Refusal(f"{command[0]} is not on this machine. `make setup` installs what is needed.") from missing
+        raise Refusal(
+            f"{command[0]} is not installed on this machine. `make setup` installs what is needed."
+        ) from missing
     except subprocess.TimeoutExpired as late:
-        raise Refusal(f"`{_line(command)}` did not end within {timeout:.0f} s.") from late
+        raise Refusal(f"`{_line(command)}` did not finish within {timeout:.0f} s.") from late
     if done.returncode:
         words = (done.stderr or done.stdout).strip().splitlines()[-LAST_LINES:]
-        raise Refusal(f"`{_line(command)}` ended with code {done.returncode}: " + "\n".join(words))
+        raise Refusal(f"`{_line(command)}` exited with code {done.returncode}: " + "\n".join(words))
     return done.stdout
 
 

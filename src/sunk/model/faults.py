@@ -36,12 +36,12 @@ def note(where: str, fault: Exception) -> None:
     told = words(fault)
     if lasting.get(where) != told:
         lasting[where] = told
-        log.error("%s: a fault that nobody foresaw, and that is survived: %s", where, told, exc_info=fault)
+        log.error("%s: unexpected error, continuing: %s", where, told, exc_info=fault)
 
 
 def over(where: str) -> None:
     if lasting.pop(where, None) is not None:
-        log.info("%s: goes on without the fault", where)
+        log.info("%s: works again", where)
 
 
 @contextmanager

@@ -47,4 +47,4 @@ def _inner(value: Any) -> Any:
     return value if isinstance(value, list) else ()
 
 
-_TOO_DEEP: Final = f"it is nested too deep: {DEEPEST} objects and lists within each other are the most"
+_TOO_DEEP: Final = f"it is nested too deeply: at most {DEEPEST} levels are allowed"

@@ -46,8 +46,8 @@ def values_page(values: Iterable[Values]) -> str:
     """All values of all charts, for people."""
     title = f"<!-- {COMMENT} -->\n# Values of the charts\n"
     about = (
-        "What `values.yaml` of each chart may hold. The same schema is checked by Helm, by the API server and by `sunk\n"
-        "render`. `<name>` is a name of your own, and `[]` an item of a list.\n"
+        "Values of each chart. Helm, the API server and `sunk render` check them against the same schema. `<name>` stands for\n"
+        "a name of your choice, `[]` for an item of a list.\n"
     )
     return "\n".join((title, about, *(section(one.kind, title=one.title) for one in values)))
 
@@ -96,17 +96,19 @@ def bring(root: Path, *, files: dict[Path, str], check: bool) -> int:
         click.echo(f"{path}: {why}" if check else f"{path}: written, it was {why}")
     if not (check and changes):
         return 0
-    click.echo("generate: the files above do not follow their types: run `make generate`.", err=True)
+    click.echo("generate: the files above are out of date: run `make generate`.", err=True)
     return 2
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--check", is_flag=True, help="Write nothing; say what is stale and exit with 2 if anything is.")
+@click.option(
+    "--check", is_flag=True, help="Only check: list files that are out of date, and exit with 2 if there are any."
+)
 @click.option(
     "--root", type=click.Path(path_type=Path, exists=True, file_okay=False), default=Path(), show_default=True
 )
 def main(*, check: bool, root: Path) -> None:
-    """Write the CRDs and values schemas of the charts, and the page of their values, anew."""
+    """Generate the CRDs and values schemas of the charts, and the page of their values."""
     try:
         sys.exit(bring(root, files=wanted(), check=check))
     except Refusal as refused:

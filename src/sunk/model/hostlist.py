@@ -81,9 +81,7 @@ def _words(text: str) -> Iterator[tuple[int, str]]:
         if piece["word"]:
             yield piece.start(), piece["word"]
     if position != len(text):
-        raise _malformed(
-            text, position, f"has {text[position]!r} where a name, a comma or a range in brackets may stand"
-        )
+        raise _malformed(text, position, f"has {text[position]!r} instead of a name, a comma or a range in brackets")
 
 
 def _numbers(group: re.Match[str], *, text: str, start: int) -> list[str]:
@@ -96,7 +94,7 @@ def _numbers(group: re.Match[str], *, text: str, start: int) -> list[str]:
             continue
         span = _SPAN.fullmatch(each)
         if span is None:
-            raise _malformed(text, place, f"has {each!r} where a number or a range such as 1-3 may stand")
+            raise _malformed(text, place, f"has {each!r} instead of a number or a range such as 1-3")
         if len(each) > 2 * _LONGEST_NUMBER:
             raise _malformed(text, place, "has a range with a number beyond 64 bits")
         low, high = int(span[1]), int(span[2])
@@ -123,7 +121,7 @@ def _combine(literals: list[str], groups: tuple[list[str], ...]) -> Iterator[str
 
 def _readable(name: str) -> str:
     if len(name) > _SAFE_DIGITS and _is_too_large(name[len(name.rstrip(_DIGITS)) :]):
-        raise ValueError(f"{name!r} ends in a number beyond 64 bits: Slurm would take it for another one")
+        raise ValueError(f"{name!r} ends in a number beyond 64 bits, which Slurm would misread")
     return name
 
 
@@ -161,7 +159,7 @@ def shown(names: Iterable[str]) -> str:
 def _checked(names: list[str]) -> list[str]:
     if "" in names or _FORBIDDEN.search("".join(names)):  # at once, since one by one it would take as long as the rest
         wrong = next(name for name in names if not name or _FORBIDDEN.search(name))
-        raise ValueError(f"{wrong!r} is no node name: those have no blanks, commas, brackets or braces")
+        raise ValueError(f"{wrong!r} is not a node name: names have no blanks, commas, brackets or braces")
     return names
 
 

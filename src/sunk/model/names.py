@@ -33,9 +33,10 @@ CLEAR_TO_DELETE: Final = f"{GROUP}/clear-to-delete"
 CORDON: Final = f"{GROUP}/cordon"
 """Annotation: its Node takes no new work, and why (may be empty). Written by the Pod controller; the syncer drains."""
 KEPT_DRAIN: Final = f"{GROUP}/kept-drain"
-"""Annotation: the reason of a drain that a person has put on this machine's node, to be put on again when it has left and
-is back. On the Node each line begins with namespace/cluster and a colon (`sunk.model.contract.keptdrains`); the Pod controller copies
-the reason for Pods of that cluster. Beyond the Node object it is kept in ConfigMaps (`sunk.operator.keptdrains`)."""
+"""Annotation: the reason of a drain that a person has put on this machine's node, to be put on again when it has left
+and is back. On the Node each line begins with namespace/cluster and a colon (`sunk.model.contract.keptdrains`); the Pod
+controller copies the reason for Pods of that cluster. Beyond the Node object it is kept in ConfigMaps
+(`sunk.operator.keptdrains`)."""
 RESTART: Final = f"{GROUP}/restart"
 """Annotation: the syncer asks for a new Pod in place of this one, since Slurm and its slurmd do not find each other: when,
 in seconds, a colon, and why. The NodeSet controller heeds it while it is young (`sunk.objects.computepods`)."""

@@ -27,107 +27,119 @@ class DynamicFeature(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Features(Struct, frozen=True, gc=False, rename="camel"):
-    """The Slurm features of every node of the set."""
+    """Slurm features of the nodes."""
 
     static_features: Annotated[tuple[FeatureName, ...], Meta(max_length=64)] = ()
     """Features that all nodes have."""
     dynamic_features: Annotated[dict[str, DynamicFeature], Meta(max_length=32)] = field(default_factory=dict)
-    """By the key of the Node's label whose value is the feature."""
+    """Features from Node labels, by label key: the label's value becomes the feature."""
 
 
 class RollingUpdate(Struct, frozen=True, gc=False, rename="camel"):
-    """How many nodes an update may take at once."""
+    """How many nodes may be unavailable during an update."""
 
     max_unavailable: Annotated[
         Budget,
         rule(
             "type(self) == int ? self > 0 : self.matches('^(100|[1-9]?[0-9])%$') && self != '0%'",
-            "a number above 0 or a percentage from 1% to 100%",
+            "must be a number above 0 or a percentage from 1% to 100%",
         ),
     ] = "10%"
-    """Missing, not ready and draining nodes count; a percentage of the nodes desired is rounded up."""
+    """Counts missing, not ready and draining nodes. A percentage refers to the desired nodes and is rounded up."""
 
 
 class UpdateStrategy(Struct, frozen=True, gc=False, rename="camel"):
-    """What happens to Pods that were made from an older template."""
+    """How Pods with an older template are updated."""
 
     type: Literal["RollingUpdate", "OnDelete"] = "RollingUpdate"
-    """`OnDelete` leaves them until somebody deletes them."""
+    """`OnDelete` keeps a Pod until someone deletes it."""
     rolling_update: RollingUpdate = RollingUpdate()
 
 
 class NodeSetSpec(Struct, frozen=True, gc=False, rename="camel", kw_only=True):
-    """Which Nodes take part, and what runs there."""
+    """Which Nodes are members, and what runs there."""
 
     template: Opaque
-    """The Pod of a node. Its container `slurmd` runs jobs. Of its affinity only required node affinity is looked at."""
+    """Pod template of the nodes. Its container `slurmd` runs jobs. Of its affinity, only required node affinity counts."""
     replicas: Annotated[int, Meta(ge=0, le=1_000_000)] | None = None
-    """At most so many nodes; every Node that fits, if it is not set."""
+    """Maximum number of nodes. Unset: every Node that fits."""
     cluster: Annotated[
         str,
         Meta(max_length=63, pattern=rf"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?{END}"),
         rule(
             "oldSelf == '' || self == oldSelf",
-            "a NodeSet stays with its cluster: its Pods carry the label and the configuration of the old one. "
-            "Make another NodeSet, and delete this one",
+            "the cluster of a NodeSet cannot change: its Pods have the label and the configuration of the old one. "
+            "Create another NodeSet, and delete this one",
         ),
     ] = ""
-    """The Slurm cluster that they are nodes of. Names of nodes are unique in it. Once it is set it stays."""
+    """The Slurm cluster of the nodes, in which their names are unique. Cannot be changed once set."""
     pod_name_prefix: Prefix | None = None
-    """What the names of Pods and Slurm nodes begin with; the name of the NodeSet if it is not set."""
+    """Prefix of the names of Pods and Slurm nodes. Unset: the name of the NodeSet."""
     naming: Literal["address", "ordinal"] = "address"
-    """`address` ends a name with the last two octets of the Node's internal IPv4 address: `gpu-012-002`. `ordinal`
-    counts, where addresses are IPv6 only or Nodes are spread over more than 65,536 of them."""
+    """`address` appends the last two octets of the Node's internal IPv4 address: `gpu-012-002`. `ordinal` counts; use it
+    if Nodes have only IPv6 addresses, or if the last two octets are not unique."""
     features: Features = Features()
     sharing: Literal["open", "slurmOnly"] = "open"
-    """`open` leaves an idle Node to other work; `slurmOnly` keeps it for Slurm always."""
+    """`open` leaves an idle Node to other work; `slurmOnly` always keeps it for Slurm."""
     update_strategy: UpdateStrategy = UpdateStrategy()
     revision_history_limit: Annotated[int, Meta(ge=1, le=100)] = 10
-    """How many old templates are kept to go back to."""
+    """Number of old templates to keep for rollbacks."""
 
 
 class Condition(Struct, frozen=True, gc=False, rename="camel"):
-    """One thing that holds or not, and why."""
+    """A status condition."""
 
     type: Annotated[str, Meta(max_length=316)]
+    """Type of the condition."""
     status: Literal["True", "False", "Unknown"]
+    """Status of the condition."""
     last_transition_time: datetime
+    """When the status last changed."""
     reason: Annotated[str, Meta(min_length=1, max_length=1024)]
+    """Reason in one word, for programs."""
     message: Annotated[str, Meta(max_length=32768)] = ""
+    """Details for people."""
     observed_generation: int = 0
+    """Generation of the spec that the condition is about."""
 
 
 class NodeSetStatus(Struct, frozen=True, gc=False, rename="camel"):
-    """What became of it."""
+    """Observed state."""
 
     observed_generation: int = 0
+    """Generation of the spec that this status describes."""
     replicas: int = 0
-    """How many Pods there are."""
+    """Number of Pods."""
     selector: Annotated[str, Meta(max_length=1024)] = ""
-    """Finds the Pods, for autoscalers."""
+    """Selector of the Pods, for autoscalers."""
     desired_number_scheduled: int = 0
+    """Number of nodes that the set should have."""
     number_feasible: int = 0
     """Nodes that fit and belong to no other NodeSet."""
     nodes_claimed_by: Annotated[tuple[Annotated[str, Meta(max_length=512)], ...], Meta(max_length=16)] = ()
-    """If none does: NodeSets that have the Nodes which would fit, and how many."""
+    """If there are none: NodeSets that claim the Nodes that would fit, and how many."""
     current_number_scheduled: int = 0
     """Members of the set that have a Pod."""
     number_ready: int = 0
+    """Members that are ready."""
     number_drain: int = 0
     """Members that are drained in Slurm."""
     number_misscheduled: int = 0
     """Members whose Node no longer fits."""
     number_unavailable: int = 0
+    """Number of nodes that are missing, not ready or about to be deleted."""
     updated_number_scheduled: int = 0
-    """Pods made from the present template."""
+    """Pods made from the current template."""
     members: int = 0
-    """Entries in all NodeSlices of the set: less than this in a reader's view means that the view is not whole."""
+    """Number of entries in all NodeSlices of the set. A reader that sees fewer has an incomplete view."""
     slices: int = 0
+    """Number of NodeSlices."""
     current_revision: Annotated[str, Meta(max_length=253)] = ""
-    """The template that all Pods had last."""
+    """Last template that all Pods had."""
     update_revision: Annotated[str, Meta(max_length=253)] = ""
-    """The template that Pods are made from now."""
+    """Template of new Pods."""
     conditions: Annotated[tuple[Condition, ...], keyed("type"), Meta(max_length=16)] = ()
+    """Status conditions."""
 
 
 NODESET: Final = Kind(
@@ -154,11 +166,11 @@ NODESET: Final = Kind(
             AGE,
         ),
         rules=(
-            rule("self.metadata.name.size() <= 63", "the name is the value of a label too: at most 63 characters"),
+            rule("self.metadata.name.size() <= 63", "the name is also the value of a label: use at most 63 characters"),
             rule(
                 "has(self.spec.podNamePrefix) || self.metadata.name.matches('^[a-z]([-a-z0-9]{0,52}[a-z0-9])?$')",
-                f"the name begins the names of Pods and Slurm nodes: a DNS label that begins with a letter and has at "
-                f"most {LONGEST_PREFIX} characters, or set spec.podNamePrefix",
+                f"the name is the prefix of Pods and Slurm nodes: use a DNS label that begins with a letter and has at most "
+                f"{LONGEST_PREFIX} characters, or set spec.podNamePrefix",
             ),
         ),
     ),

@@ -21,41 +21,46 @@ class Entry(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
     """One member."""
 
     name: DnsLabel
-    """What its Pod and its Slurm node are called; decided once and kept."""
+    """Name of its Pod and of its Slurm node. It never changes."""
     node: Annotated[str, Meta(min_length=1, max_length=253)]
-    """The Kubernetes Node it is on."""
+    """Its Kubernetes Node."""
     state: State = "joined"
-    """`parked` has no Pod for now (power saving); `leaving` is on its way out and must get no new jobs."""
+    """`parked`: no Pod for now (power saving). `leaving`: being removed, must get no new jobs."""
     reason: Annotated[str, Meta(max_length=1024)] = ""
     """Why it is leaving."""
     absent_since: datetime | None = None
-    """Since when its Node is missing: an absence of a minute ends the membership, whoever leads meanwhile."""
+    """When its Node went missing. The member is removed after a minute."""
 
 
 class NodeSliceSpec(Struct, frozen=True, gc=False, rename="camel"):
-    """Written by the NodeSet controller alone."""
+    """Written only by the NodeSet controller."""
 
     node_set: Annotated[str, Meta(min_length=1, max_length=253)]
+    """Name of the NodeSet."""
     node_set_uid: Annotated[str, Meta(min_length=1, max_length=64)]
+    """uid of the NodeSet."""
     cluster: Annotated[str, Meta(max_length=63)] = ""
-    """The Slurm cluster that the members are nodes of."""
+    """The Slurm cluster of the members."""
     entries: Annotated[tuple[Entry, ...], keyed("name"), Meta(max_length=MOST_ENTRIES)] = ()
+    """The members."""
 
 
 class Refused(Struct, frozen=True, gc=False, rename="camel"):
     """A member that cannot leave yet."""
 
     name: DnsLabel
+    """Name of the member."""
     reason: Annotated[str, Meta(max_length=1024)] = ""
-    """What Slurm says about it."""
+    """Why Slurm cannot release it."""
 
 
 class NodeSliceStatus(Struct, frozen=True, gc=False, rename="camel"):
-    """Written by the syncer alone."""
+    """Written only by the syncer."""
 
     released: Annotated[tuple[DnsLabel, ...], Meta(max_length=MOST_ENTRIES)] = ()
-    """Leaving members that Slurm has no record of any more: their names are free."""
+    """Leaving members whose record in Slurm is gone: their names are free."""
     refused: Annotated[tuple[Refused, ...], keyed("name"), Meta(max_length=MOST_ENTRIES)] = ()
+    """Leaving members that Slurm cannot release yet."""
 
 
 NODESLICE: Final = Kind(

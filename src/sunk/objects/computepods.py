@@ -87,7 +87,7 @@ def cleared(pod: Pod) -> bool:
     return bool(pod.metadata.annotations.get(names.CLEAR_TO_DELETE)) and pending_deletion(pod) is not None
 
 
-def outlived(pod: Pod, *, now: datetime, since: datetime) -> str:
+def clearance_fault(pod: Pod, *, now: datetime, since: datetime) -> str:
     """Why the clearance of a Pod does not hold for one who leads since then; empty if it does, or if there is none."""
     return (
         clearance.fault(pod.metadata.annotations[names.CLEAR_TO_DELETE], now=now, since=since) if cleared(pod) else ""
@@ -109,7 +109,7 @@ def restart_asked(pod: Pod, *, now: datetime) -> str:
     if not (at.isascii() and at.isdecimal() and len(at) <= _DIGITS and unregistered(pod)):
         return ""
     age = timedelta(seconds=now.timestamp() - int(at))
-    return (why or "the syncer asks for it") if -clearance.SKEW <= age <= RESTART_LIFE else ""
+    return (why or "requested by the syncer") if -clearance.SKEW <= age <= RESTART_LIFE else ""
 
 
 def revision(pod: Pod) -> str:

@@ -21,7 +21,7 @@ def _names(text: str) -> tuple[str, ...]:
     """Read names of namespaces, each once. One that cannot exist would be waited for in vain."""
     names = tuple(dict.fromkeys(filter(None, (name.strip() for name in text.split(",")))))
     if odd := [name for name in names if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", name)]:
-        raise click.BadParameter(f'"{odd[0]}" cannot be the name of a namespace: write them like a,b')
+        raise click.BadParameter(f'"{odd[0]}" is not a valid namespace: separate names with commas, as in a,b')
     return names
 
 
@@ -29,7 +29,7 @@ def _key(text: str) -> str:
     """Read the key of an annotation. One that cannot exist would be looked for in vain."""
     prefix = r"([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
     if not re.fullmatch(prefix + r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", text):
-        raise click.BadParameter(f'"{text}" cannot be the key of an annotation: write it like {CORDON_REASON}')
+        raise click.BadParameter(f'"{text}" is not a valid annotation key: write it like {CORDON_REASON}')
     return text
 
 
@@ -41,15 +41,15 @@ def _key(text: str) -> str:
     default="",
     callback=lambda _context, _option, text: _names(text),
     show_default="all namespaces",
-    help="Namespaces in which to look for SlurmClusters and NodeSets, separated by commas.",
+    help="Namespaces with SlurmClusters and NodeSets to manage, separated by commas.",
 )
 @click.option(
     "--lease-namespace",
     envvar="SUNK_LEASE_NAMESPACE",
     show_envvar=True,
     default="",
-    show_default="that of this Pod, or of the kubeconfig's context",
-    help="Where the Lease is that decides which replica leads.",
+    show_default="namespace of this Pod or of the kubeconfig's context",
+    help="Namespace of the Lease for leader election.",
 )
 @click.option(
     "--cordon-reason-annotation",
@@ -57,15 +57,15 @@ def _key(text: str) -> str:
     show_envvar=True,
     default=CORDON_REASON,
     callback=lambda _context, _option, text: _key(text),
-    help="The annotation of Nodes in which people and programs say why they cordon one.",
+    help="Annotation of Nodes that holds the reason for a cordon.",
 )
-@serving(workers=8, at_once="How many objects each controller works on at once.", stop_seconds=20.0)
+@serving(workers=8, at_once="Number of objects that each controller handles concurrently.", stop_seconds=20.0)
 def operator(
     *, namespaces: tuple[str, ...], lease_namespace: str, cordon_reason_annotation: str, service_options: ServiceOptions
 ) -> None:
-    """Build Slurm clusters out of Pods.
+    """Run the operator, which builds Slurm clusters out of Pods.
 
-    Runs until SIGTERM. Any number of replicas may run: one leads, the others stand by with everything read.
+    Runs until SIGTERM. Any number of replicas can run: one leads, the others stand by with warm caches.
     """
     access = service_options.begin()
     service_settings = service_options.settings(name=NAME, namespaces=namespaces, lease_namespace=lease_namespace)

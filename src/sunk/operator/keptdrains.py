@@ -193,7 +193,9 @@ class KeptDrains:
         try:
             await self._maps.of(key).create(key, body)
         except AlreadyExists:
-            log.warning("ConfigMap %s has a name that is needed for drains that are kept, and is not ours", key)
+            log.warning(
+                "ConfigMap %s is not SUNK's but uses a name that SUNK needs to save drains: delete or rename it", key
+            )
             raise
 
     async def _owner(self, cluster: Key) -> dict[str, Any]:
@@ -221,5 +223,5 @@ def room(cluster: Key, sizes: Mapping[str, int]) -> str:
         name = f"{cluster.name}-kept-drains-{number}"
         if sizes.get(name, 0) < keptdrains.MOST:
             return name
-    log.warning("%s: no more than %s drains are kept beyond their Nodes", cluster, SHARDS * keptdrains.MOST)
+    log.warning("%s: cannot save more drains of deleted Nodes: limit %s reached", cluster, SHARDS * keptdrains.MOST)
     return ""

@@ -16,10 +16,10 @@ T = TypeVar("T")
 def reaching(command: F) -> F:
     """The options that say which cluster and which namespace."""
     kubeconfig = click.option(
-        "--kubeconfig", envvar="KUBECONFIG", type=click.Path(path_type=Path), help="How to reach the API server."
+        "--kubeconfig", envvar="KUBECONFIG", type=click.Path(path_type=Path), help="Kubeconfig file to use."
     )
-    context = click.option("--context", help="Of the kubeconfig, if it is not to be the current one.")
-    namespace = click.option("--namespace", "-n", help="Where to look, if not in the context's namespace.")
+    context = click.option("--context", help="Context of the kubeconfig.  [default: the current one]")
+    namespace = click.option("--namespace", "-n", help="Namespace to use.  [default: that of the context]")
     return kubeconfig(context(namespace(command)))
 
 

@@ -61,7 +61,7 @@ class Leadership:
             leading.result()  # what broke the work breaks us
         self._over.set()
         await asyncio.Event().wait()
-        raise AssertionError("nobody sets that event")
+        raise AssertionError("this event is never set")
 
     async def shut_down(self) -> None:
         """Finish the work in hand and give the lease back. Never waits much longer than `grace`."""
@@ -90,4 +90,4 @@ class Leadership:
                 await asyncio.gather(*(work.shut_down() for work in self._works))
         except TimeoutError:
             busy = [work.name for work in self._works if work.busy]
-            log.warning("%s: still at work after %.0f s; cancelled", ", ".join(busy), self._grace)
+            log.warning("%s: still busy after %.0f s; cancelled", ", ".join(busy), self._grace)

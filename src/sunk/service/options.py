@@ -95,8 +95,8 @@ _OPTIONS: Final = (
         envvar="SUNK_IDENTITY",
         show_envvar=True,
         default="",
-        show_default="made from the host's name",
-        help="What this replica is called in the Lease and in Events. No other may have the same.",
+        show_default="derived from the host name",
+        help="Unique name of this replica in the Lease and in Events.",
     ),
     click.option(
         "--port",
@@ -104,24 +104,31 @@ _OPTIONS: Final = (
         show_envvar=True,
         type=click.IntRange(0, 65535),
         default=clusterobjects.HEALTH_PORT,
-        help="Of /healthz, /readyz and /metrics; 0 lets the system choose.",
+        help="Port of /healthz, /readyz and /metrics; 0 picks a free one.",
     ),
     click.option(
         "--kubeconfig",
         envvar="KUBECONFIG",
         show_envvar=True,
         type=click.Path(path_type=Path),
-        show_default="the Pod's own account",
-        help="How to reach the API server.",
+        show_default="the Pod's service account",
+        help="Kubeconfig file to use.",
     ),
-    click.option("--log-level", envvar="SUNK_LOG_LEVEL", show_envvar=True, type=click.Choice(LEVELS), default="info"),
+    click.option(
+        "--log-level",
+        envvar="SUNK_LOG_LEVEL",
+        show_envvar=True,
+        type=click.Choice(LEVELS),
+        default="info",
+        help="Minimum severity to log.",
+    ),
     click.option(
         "--qps",
         envvar="SUNK_QPS",
         show_envvar=True,
         type=click.FloatRange(min=0, min_open=True),
         default=1000.0,
-        help="Requests a second to the API server at most, in the long run.",
+        help="Maximum requests per second to the API server, on average.",
     ),
     click.option(
         "--burst",
@@ -129,7 +136,7 @@ _OPTIONS: Final = (
         show_envvar=True,
         type=click.IntRange(min=1),
         default=2000,
-        help="How many of them at once.",
+        help="Maximum burst of requests to the API server.",
     ),
 )
 
@@ -151,7 +158,7 @@ def _bounds(*, workers: int, at_once: str, stop_seconds: float) -> tuple[Callabl
             show_envvar=True,
             type=click.FloatRange(min=0),
             default=stop_seconds,
-            help="How long work in hand may take to end after SIGTERM. Stay 10 s below the Pod's grace period.",
+            help="Seconds that running work may take to finish after SIGTERM. Keep it 10 s below the Pod's grace period.",
         ),
     )
 
@@ -167,6 +174,6 @@ def run(settings: "ServiceSettings", *, access: "Access", builds: "Iterable[Buil
     except Refusal:
         raise
     except Exception:
-        log.critical("the %s ends, for it cannot go on", called, exc_info=True)
+        log.critical("the %s stops because of an unexpected error", called, exc_info=True)
         return 1
     return 0

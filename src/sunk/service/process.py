@@ -79,8 +79,8 @@ class LeaseAccess:
 
     def trouble(self) -> str:
         if self._code is None:
-            return "not asked for yet"
-        return f"the API server answered {self._code}: allow us to use it" if self._code in _REFUSED else ""
+            return "not requested yet"
+        return f"the API server answered {self._code}: grant access to the Lease" if self._code in _REFUSED else ""
 
 
 class ServiceProcess:
@@ -111,12 +111,12 @@ class ServiceProcess:
             parts = [build(setting) for build in builds]
             follows = self._prepare(parts)
             await stack.enter_async_context(self._answering())
-            log.info("following %s; leading when %s is ours", ", ".join(follows), self._leadership.lease.key)
+            log.info("watching %s; leading once Lease %s is acquired", ", ".join(follows), self._leadership.lease.key)
             duties = {f"follow {name}": collection.run() for name, collection in follows.items()}
             duties |= {name: duty() for part in parts for name, duty in part.duties.items()}
             async with running(duties | {"leadership": self._leadership.run()}):
                 await told.wait()
-                log.info("told to stop")
+                log.info("stopping on a signal")
                 self._health.stop()
                 await self._leadership.shut_down()
 
@@ -129,7 +129,7 @@ class ServiceProcess:
                     served(self._health, self._metrics, host=self._settings.host, port=self._settings.port)
                 )
             except OSError as taken:
-                raise Refusal(f"probes cannot be answered: {taken.strerror}. Choose another --port.") from taken
+                raise Refusal(f"cannot listen for probes: {taken.strerror}. Choose another --port.") from taken
             yield
 
     def _setting(self) -> Setting:

@@ -271,7 +271,7 @@ class Calls(Struct, frozen=True, array_like=True, gc=False):
 
 
 class Statistics(Struct, frozen=True, array_like=True):
-    """What `sdiag` shows. Counters start anew at every restart and reconfigure, which `since` shows. Microseconds."""
+    """What `sdiag` shows. Counters start from zero at every restart and reconfigure, which `since` shows. Microseconds."""
 
     now: int
     since: int

@@ -1,9 +1,7 @@
 """`sunk syncer`, from the command line. What it imports to run is imported when it runs."""
 
-import os
-import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -38,22 +36,22 @@ def _setting(option: settings.SettingOption) -> Callable[[F], F]:
 
 
 @click.command(context_settings={"show_default": True})
-@click.option("--cluster", envvar="SUNK_CLUSTER", show_envvar=True, required=True, help="Which SlurmCluster.")
+@click.option("--cluster", envvar="SUNK_CLUSTER", show_envvar=True, required=True, help="Name of the SlurmCluster.")
 @click.option(
     "--namespace",
     envvar="SUNK_NAMESPACE",
     show_envvar=True,
     default="",
-    show_default="that of this Pod, or of the kubeconfig's context",
-    help="Where it is.",
+    show_default="namespace of this Pod or of the kubeconfig's context",
+    help="Namespace of the SlurmCluster.",
 )
-@serving(workers=16, at_once="How many Pods are written to at once.", stop_seconds=10.0)
+@serving(workers=16, at_once="Number of Pods written to concurrently.", stop_seconds=10.0)
 @_settings
 def syncer(*, cluster: str, namespace: str, service_options: ServiceOptions, **chosen: Any) -> None:
-    """Keep Slurm's nodes and their Pods in step, both ways.
+    """Run the syncer, which keeps Slurm nodes and their Pods in sync in both directions.
 
-    Runs where libslurm is: in the image sunk, beside a sackd of the cluster, until SIGTERM. Any number of replicas may
-    run: one leads, the others stand by with everything read.
+    Needs libslurm, so it runs in the image sunk, next to a sackd of the cluster, until SIGTERM. Any number of replicas
+    can run: one leads, the others stand by with warm caches.
     """
     from sunk.syncer.process import SyncerOptions
 
@@ -67,6 +65,7 @@ def syncer(*, cluster: str, namespace: str, service_options: ServiceOptions, **c
 
 def _run(options: "SyncerOptions", service: "ServiceSettings", *, access: "Access") -> None:
     from sunk.kube.process import loop
+    from sunk.slurm.libslurm.exit import exit_now
     from sunk.slurm.libslurm.wire import Wire
     from sunk.syncer.config.startup import until_usable
     from sunk.syncer.metrics import CountingLibrary
@@ -75,11 +74,4 @@ def _run(options: "SyncerOptions", service: "ServiceSettings", *, access: "Acces
     if not loop.run(until_usable(host=service.host, port=service.port)):
         return
     library = CountingLibrary(Wire())
-    _leave(run(service, access=access, builds=(build(options, library=library),), called="syncer"))
-
-
-def _leave(code: int) -> NoReturn:
-    """End at once. A call of libslurm that waits for a lost slurmctld would hold Python's own end for many seconds."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+    exit_now(run(service, access=access, builds=(build(options, library=library),), called="syncer"))

@@ -1,14 +1,13 @@
 """The syncer's metrics about itself: how it calls Slurm, how old its view is, and how far that view is trusted."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final, Generic, Literal, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeVar
 
-from msgspec import Struct
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-from prometheus_client.metrics_core import Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from sunk.kube.process.families import Family, Table, metrics
 from sunk.model import faults
 from sunk.slurm.errors import SlurmError, Unreachable
 from sunk.slurm.libslurm.library import Library
@@ -17,8 +16,9 @@ from sunk.syncer.context import Context
 from sunk.syncer.drains.controller import DrainController, DrainStatistics
 from sunk.syncer.visibility.clocks import Clocks
 
-S = TypeVar("S")
 T = TypeVar("T")
+
+_PREFIX: Final = "sunk_syncer"
 
 
 class CountingLibrary(Library):
@@ -53,41 +53,41 @@ def _suspicions(statistics: MirrorStatistics) -> float:
     return len(statistics.suspicions)
 
 
-class Family(Struct, Generic[S], frozen=True):
-    """One metric: its name after `sunk_syncer_`, what it means, and how to read it."""
-
-    name: str
-    help: str
-    read: Callable[[S], float]
-    kind: Literal["counter", "gauge"] = "counter"
-
-
-MIRROR: Final[tuple[Family[MirrorStatistics], ...]] = (
+MIRROR: Final[Table[MirrorStatistics]] = (
     Family("slurm_reads", "Reads of all tables of Slurm", lambda stats: stats.counts.reads),
-    Family("slurm_reads_unchanged", "Those that showed nothing new", lambda stats: stats.counts.unchanged),
-    Family("slurm_reads_whole", "Those that asked for everything, changed or not", lambda stats: stats.counts.whole),
-    Family("slurm_reads_failed", "Those that did not succeed", lambda stats: stats.counts.failures),
-    Family("slurm_restarts", "Times that slurmctld was found started anew", lambda stats: stats.counts.restarts),
-    Family("slurm_read_seconds", "How long the last read took", lambda stats: stats.counts.last_duration, "gauge"),
-    Family("slurm_age_seconds", "Since the begin of the last read; infinite while unknown", _age, "gauge"),
-    Family("slurm_period_seconds", "Between two reads at present", lambda stats: stats.period, "gauge"),
-    Family("slurm_suspicions", "What is hard to believe; nothing is destroyed meanwhile", _suspicions, "gauge"),
-)
-DRAINS: Final[tuple[Family[DrainStatistics], ...]] = (
-    Family("rounds", "Rounds of orders", lambda stats: stats.counts.rounds),
-    Family("orders", "Orders sent to Slurm in them, each for any number of nodes", lambda stats: stats.counts.calls),
-    Family("orders_failed", "Those that Slurm did not carry out", lambda stats: stats.counts.failed),
+    Family("slurm_reads_unchanged", "Reads that showed no change", lambda stats: stats.counts.unchanged),
+    Family("slurm_reads_whole", "Reads that requested everything, changed or not", lambda stats: stats.counts.whole),
+    Family("slurm_reads_failed", "Reads that failed", lambda stats: stats.counts.failures),
+    Family("slurm_restarts", "Restarts of slurmctld that were noticed", lambda stats: stats.counts.restarts),
+    Family("slurm_read_seconds", "Duration of the last read", lambda stats: stats.counts.last_duration, "gauge"),
+    Family("slurm_age_seconds", "Age of the last read, from its start; infinite while unknown", _age, "gauge"),
+    Family("slurm_period_seconds", "Current interval between reads", lambda stats: stats.period, "gauge"),
     Family(
-        "nodes_restored", "Drains of others put back after an order took them away", lambda stats: stats.counts.restored
+        "slurm_suspicions", "Unconfirmed losses in Slurm; nothing is deleted while there are any", _suspicions, "gauge"
+    ),
+)
+DRAINS: Final[Table[DrainStatistics]] = (
+    Family("rounds", "Batches of updates sent", lambda stats: stats.counts.rounds),
+    Family("orders", "Updates sent to Slurm, each for any number of nodes", lambda stats: stats.counts.calls),
+    Family("orders_failed", "Nodes for which an update failed", lambda stats: stats.counts.failed),
+    Family(
+        "nodes_restored",
+        "Drains set by others that SUNK removed by accident and restored",
+        lambda stats: stats.counts.restored,
     ),
     Family("nodes_drained", "Nodes drained because of Kubernetes", lambda stats: stats.counts.drained),
     Family("nodes_undrained", "Nodes undrained because their cause is gone", lambda stats: stats.counts.undrained),
     Family("nodes_featured", "Nodes whose features were written", lambda stats: stats.counts.featured),
-    Family("nodes_marked", "Nodes whose extra was written", lambda stats: stats.marked),
-    Family("answers", "Orders of people that were answered", lambda stats: stats.counts.answered),
-    Family("waves", "Times that many Pods stopped being ready together", lambda stats: stats.waves),
-    Family("drains_delayed", "1 while drains wait because of that", lambda stats: float(stats.delayed), "gauge"),
-    Family("nodes_waiting", "Nodes that want a look", lambda stats: stats.queue.depth + stats.queue.delayed, "gauge"),
+    Family("nodes_marked", "Nodes whose Extra was written", lambda stats: stats.marked),
+    Family("answers", "Requests of users that were answered", lambda stats: stats.counts.answered),
+    Family("waves", "Times that many Pods became not ready at once", lambda stats: stats.waves),
+    Family("drains_delayed", "1 while drains are delayed for that reason", lambda stats: float(stats.delayed), "gauge"),
+    Family(
+        "nodes_waiting",
+        "Nodes that wait to be processed",
+        lambda stats: stats.queue.depth + stats.queue.delayed,
+        "gauge",
+    ),
 )
 
 
@@ -104,15 +104,15 @@ class SyncerCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         mirror = self._context.mirror.statistics()
-        yield from _families(MIRROR, mirror)
-        yield from _families(DRAINS, self._drains.statistics())
+        yield from metrics(MIRROR, mirror, prefix=_PREFIX)
+        yield from metrics(DRAINS, self._drains.statistics(), prefix=_PREFIX)
         rows = GaugeMetricFamily("sunk_syncer_slurm_rows", "Rows of each table of Slurm", labels=("table",))
         for table, count in mirror.rows.items():
             rows.add_metric((table,), count)
         yield rows
         yield _clock_offsets(self._clocks)
         survived = CounterMetricFamily(
-            "sunk_syncer_faults", "Faults that nobody foresaw and that were survived", labels=("where",)
+            "sunk_syncer_faults", "Unexpected errors that the process survived", labels=("where",)
         )
         for where, count in faults.counts.items():
             survived.add_metric((where,), count)
@@ -121,15 +121,11 @@ class SyncerCollector(Collector):
             yield _calls(self._context.library)
 
 
-def _families(table: Iterable[Family[S]], statistics: S) -> Iterator[Metric]:
-    for family in table:
-        kind = CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily
-        yield kind(f"sunk_syncer_{family.name}", family.help, value=family.read(statistics))
-
-
 def _clock_offsets(clocks: Clocks) -> Metric:
     gauge = GaugeMetricFamily(
-        "sunk_syncer_clock_ahead_seconds", "By how much another clock is ahead of this machine's", labels=("clock",)
+        "sunk_syncer_clock_ahead_seconds",
+        "Seconds by which another clock is ahead of this machine's",
+        labels=("clock",),
     )
     offsets = clocks.offsets()
     for clock, ahead in (("apiserver", offsets.server), ("slurmctld", offsets.slurm)):
@@ -140,7 +136,7 @@ def _clock_offsets(clocks: Clocks) -> Metric:
 
 def _calls(library: CountingLibrary) -> Metric:
     calls = CounterMetricFamily(
-        "sunk_syncer_slurm_calls", "Calls to slurmctld, orders and reads, by outcome", labels=("asked", "outcome")
+        "sunk_syncer_slurm_calls", "Calls to slurmctld, updates and reads, by outcome", labels=("asked", "outcome")
     )
     for (asked, outcome), count in library.calls.items():
         calls.add_metric((asked, outcome), count)

@@ -30,6 +30,7 @@ from sunk.syncer.members import Members
 from sunk.syncer.metrics import SyncerCollector
 from sunk.syncer.pods import compute_pods
 from sunk.syncer.removal.clearance import ClearanceController
+from sunk.syncer.removal.guard import Guard
 from sunk.syncer.removal.orphans import OrphanRecords
 from sunk.syncer.removal.release import ReleaseController
 from sunk.syncer.removal.reshape import ReshapeController
@@ -94,16 +95,17 @@ def _only(name: str, namespace: str) -> Scope:
 def _build(context: Context) -> Part:
     """Make the controllers, each of which owns what it writes, and say which of them report."""
     members, jobs_by_node = Members(context.slices.store, cluster=context.cluster), JobsByNode(context.mirror.jobs)
-    restarts = Bucket(RESTARTS, burst=1)
+    guard, restarts = Guard(context, jobs_by_node), Bucket(RESTARTS, burst=1)
     reachability, acceptance, config = Reachability(context), SuspicionAcceptance(context), ConfigController(context)
     clocks = Clocks(context)
     drains = DrainController(context, members, want_reconfigure=config.want_reconfigure)
-    conditions, clearance = ConditionController(context, jobs_by_node), ClearanceController(context, jobs_by_node)
+    conditions = ConditionController(context, jobs_by_node)
+    clearance = ClearanceController(context, jobs_by_node, guard)
     completing = CompletingNodes(context, jobs_by_node, unkillable=config.unkillable, on_change=conditions.set_stuck)
-    release = ReleaseController(context, members, jobs_by_node)
-    orphans = OrphanRecords(context, members, jobs_by_node, deleted=release.deleted)
-    unregistered = UnregisteredPods(context, members, jobs_by_node, restarts=restarts)
-    reshape = ReshapeController(context, members, jobs_by_node, restarts=restarts)
+    release = ReleaseController(context, members, jobs_by_node, guard)
+    orphans = OrphanRecords(context, members, guard, deleted=release.deleted)
+    unregistered = UnregisteredPods(context, members, guard, restarts=restarts)
+    reshape = ReshapeController(context, members, jobs_by_node, guard, restarts=restarts)
     reporting = (reachability, clocks, config, drains, clearance, completing, orphans, unregistered, reshape)
     reporter = Reporter(context, [part.report for part in reporting])
     return Part(

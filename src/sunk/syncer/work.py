@@ -69,7 +69,7 @@ class PeriodicWork:
         try:
             await self._resync()
         except (KubeError, SlurmError, Stale) as trouble:
-            log.warning("%s: %s; looked at again in %g s", self.name, trouble, self._period)
+            log.warning("%s: %s; retrying in %g s", self.name, trouble, self._period)
 
     async def shut_down(self) -> None:
         self._closed = True

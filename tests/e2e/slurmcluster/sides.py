@@ -87,7 +87,7 @@ def tell_over(slurm: Release, *jobs: str) -> None:
 
 
 def fate(slurm: Release, job: str) -> tuple[str, str]:
-    """The state of a job, and how often it was begun anew."""
+    """The state of a job, and how often it was restarted."""
     return slurm.job(job), slurm.job(job, "Restarts")
 
 

@@ -99,7 +99,7 @@ def test_a_partition_stays_until_no_job_names_it(slurm: Release) -> None:
     eventually(lambda: slurm("sinfo", "--noheader", "-p", "short", "-o", "%a").strip() == "drain")
     slurm.ready()
     # Those of other tests may be on their way too.
-    assert re.search(r"partition .*\bshort\b.* stays?, drained", slurm.condition("ConfigApplied")["message"])
+    assert re.search(r"partition .*\bshort\b.* stays? drained", slurm.condition("ConfigApplied")["message"])
     assert "drain" in slurm("sh", "-c", "sbatch -p short --wrap true 2>&1 || :", user=USER).lower()
     assert slurm.job(running) == "RUNNING"
 
@@ -185,7 +185,7 @@ REFUSED = {
     "an unknown layer": Mistake(
         _nodes(cpu={"definitions": ["cpuu"]}), "compute.nodes.cpu.definitions[0]", "Did you mean cpu"
     ),
-    "layers in a circle": Mistake(CIRCLE, "compute.nodes.cpu.definitions", "goes round in a circle"),
+    "layers in a circle": Mistake(CIRCLE, "compute.nodes.cpu.definitions", "is a cycle"),
     "a text where a layer has a map": Mistake(
         _nodes(cpu={"affinity": {"nodeAffinity": "anywhere"}}), "compute.nodes.cpu.affinity.nodeAffinity", "map"
     ),

@@ -137,7 +137,7 @@ def test_the_key_of_slurm_is_exchanged_under_a_running_job(slurm: Release) -> No
         inside(slurm, "deployment/slurm-controller", "slurmctld", "scontrol", "reconfigure")
         restart(slurm, "deployment/slurm-accounting")  # slurmdbd reads its key once
         eventually(lambda: "1" in slurm("srun", "--overlap", f"--jobid={job}", "echo", "1", user=ALICE))
-    assert sunk(slurm, "keys", "list").stdout == "second  (used)\n"
+    assert sunk(slurm, "keys", "list").stdout == "second  (in use)\n"
     assert fate(slurm, job) == ("RUNNING", "0")
     tell_over(slurm, job)
     slurm.ends(job)

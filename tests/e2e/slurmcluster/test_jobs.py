@@ -48,7 +48,7 @@ def test_a_job_runs_on_the_nodes_of_three_definitions(slurm: Release) -> None:
     assert slurm.object()["status"]["slurmVersion"] == version
     shown = slurm.status()
     assert f"Slurm {version}" in shown
-    assert "3 members are well, 0 not" in shown
+    assert "3 members are healthy, 0 not" in shown
 
 
 @pytest.mark.full

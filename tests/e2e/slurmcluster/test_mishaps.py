@@ -19,7 +19,7 @@ LIMIT, RESERVE = 512, 64
 """Memory of a compute Pod, and what of it is kept from Slurm, in MiB."""
 VALUES = {
     "accounting": {"enabled": False},
-    # So that nobody could say that slurmctld had given the node up and begun anew.
+    # So that nobody could say that slurmctld had given the node up and restarted.
     "slurmConfig": {"slurmd": {"timeout": 300}},
     "compute": {
         "reservedMemory": f"{RESERVE}Mi",
@@ -49,7 +49,7 @@ def address(slurm: Release, name: str) -> str:
 
 
 def life(slurm: Release, name: str) -> tuple[str, str, int, str]:
-    """The Pod, its container, how often that was begun anew, and slurmd in it."""
+    """The Pod, its container, how often that was restarted, and slurmd in it."""
     (container,) = pods(slurm)[name]["status"]["containerStatuses"]
     slurmd = slurm.kubectl("exec", name, "-c", names.SLURMD, "--", "pgrep", "--exact", "slurmd").strip()
     return uid_of(slurm, name), container["containerID"], container["restartCount"], slurmd
@@ -109,6 +109,6 @@ def test_a_pod_lost_in_mid_queue_comes_back_at_another_address_and_jobs_span_it(
         assert slurm.job(job, "Restarts") == "0"
     assert sorted(slurm("srun", "-N3", "hostname").split()) == sorted((name, other, third))
     assert address(slurm, name) == back["status"]["podIP"]
-    # Nobody has begun any of them anew to get there.
+    # None of them was restarted to get there.
     now = {one: pod["metadata"]["uid"] for one, pod in pods(slurm).items()}
     assert now == before | {name: back["metadata"]["uid"]}

@@ -2,6 +2,7 @@
 
 import pytest
 from tests.e2e.slurmcluster.release import Release, on
+from tests.versions import SECOND
 
 from sunk.local.artifacts import images
 from sunk.local.kubernetes import cluster as clusters
@@ -16,8 +17,8 @@ VALUES = {"accounting": {"enabled": False}, "compute": {"nodes": {"cpu": {"affin
 @pytest.fixture(scope="module")
 def newer(cluster: LocalCluster) -> str:
     """The release behind the default one, with its image on all Nodes."""
-    clusters.load(cluster, images.archive("slurm", slurm="26.05"))
-    return "26.05"
+    clusters.load(cluster, images.archive("slurm", slurm=SECOND))
+    return SECOND
 
 
 def test_a_newer_slurmctld_takes_over_with_the_jobs_and_says_who_it_is(slurm: Release, newer: str) -> None:
@@ -31,7 +32,7 @@ def test_a_newer_slurmctld_takes_over_with_the_jobs_and_says_who_it_is(slurm: Re
     slurm.ready()
     now = slurm.object()["status"]
     assert now["slurmVersion"].startswith(newer)
-    # Slurm was asked anew, though no line of its configuration is another.
+    # Slurm was asked again, though no line of its configuration is another.
     assert now["configWanted"] == now["configApplied"] != first["configApplied"]
     assert (slurm.job(job), slurm.job(job, "Restarts")) == ("RUNNING", "0")
     assert slurm.pods("compute") == nodes

@@ -29,14 +29,14 @@ async def stored(kube: Kube) -> tuple[keyset.KeySet, bytes]:
 async def test_a_person_exchanges_the_key_step_by_step(kube: Kube) -> None:
     body = {"metadata": {"name": NAME}, "data": {"slurm.key": base64.b64encode(OLD).decode(), "mine": "eA=="}}
     await kube.client.create(SECRETS, body, namespace=kube.namespace)
-    assert sunk(kube, "list").stdout == "first  (used)\n"
+    assert sunk(kube, "list").stdout == "first  (in use)\n"
 
     added = sunk(kube, "add", "--id", "second")
-    assert added.stdout.startswith("first  (used)\nsecond\n"), added.stderr
+    assert added.stdout.startswith("first  (in use)\nsecond\n"), added.stderr
     assert "scontrol reconfigure" in added.stdout
     assert (await stored(kube))[1] == OLD
     refused = sunk(kube, "drop", "first")
-    assert (refused.returncode, "signed with" in refused.stderr) == (2, True)
+    assert (refused.returncode, "first is in use" in refused.stderr) == (2, True)
 
     assert sunk(kube, "use", "second").returncode == 0
     keys, single = await stored(kube)

@@ -28,7 +28,7 @@ async def watching(kube: Kube) -> Process:
     made = await asyncio.create_subprocess_exec(program, "verify", "--json", *where, stdout=PIPE, stderr=PIPE)
     assert made.stderr
     async with asyncio.timeout(PATIENCE):
-        assert b"Slurm is not looked at" in await made.stderr.readline()
+        assert b"Slurm is not watched" in await made.stderr.readline()
     return made
 
 
@@ -72,5 +72,5 @@ async def test_interrupted_it_ends_with_one_if_a_law_was_broken(kube: Kube) -> N
             await asyncio.wait((line,), timeout=0.5)
     breach = json.decode(await line, type=Breach)
     assert (breach.fault.law, breach.fault.about) == (4, f"Pod {NAME}")
-    assert "a law was broken" in await interrupted(process)
+    assert " violation" in await interrupted(process)
     assert process.returncode == 1

@@ -31,10 +31,11 @@ from sunk.local.kubernetes.cluster import LocalCluster
 from sunk.model import names
 from sunk.objects.nodesets import NODESETS, NODESLICES, by_owner, claim_of, index_value
 from sunk.operator.caches import by_node
+from sunk.operator.node.controller import nodes
 from sunk.operator.nodeset import controller
 from sunk.operator.nodeset.act import ratelimit
 from sunk.operator.nodeset.act.podbuilder import PodBuilders
-from sunk.operator.nodeset.controller import by_member
+from sunk.operator.nodeset.controller import by_member, nodesets
 from sunk.operator.nodeset.decide.plan import plan
 from sunk.operator.nodeset.decide.podactions import Moment
 from sunk.operator.nodeset.decide.slices import shards, spread
@@ -368,7 +369,8 @@ async def played(kube: Kube, history: list[Act]) -> None:
     async with (
         elsewhere(kube) as here,
         fake_kubelet(fleet_of(here, nodes=NODES_OF), kubeconfig=here.kubeconfig) as kubelet,
-        Operator(here) as operator,
+        # What a process that was killed has sent may arrive when its NodeSet is gone: only the Node controller mends that.
+        Operator(here, builds=(nodesets, nodes)) as operator,
         Recorder(here.client, reporter="sunk.coreweave.com/auditor") as recorder,
     ):
         stage = Stage(here, kubelet)

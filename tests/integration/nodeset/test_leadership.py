@@ -38,7 +38,7 @@ async def test_who_may_not_write_deletes_nothing_though_it_was_cleared(
     name = next(iter(await eventually(stage.marked, bool)))
     await stage.clear(name)
     with caplog.at_level("WARNING", logger="sunk.kube.control.controller"):
-        await eventually(lambda: said(caplog, "another may lead"), bool)
+        await eventually(lambda: said(caplog, "another replica may be the leader"), bool)
     assert operator.deleted() == []
     assert name in await stage.pods()
     operator.leads = True

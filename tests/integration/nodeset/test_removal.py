@@ -117,7 +117,7 @@ async def test_who_turns_round_in_time_stays_and_is_cleared_of_nothing(stage: St
     assert set((await stage.states()).values()) == {"joined"}
 
 
-async def test_a_pod_is_made_anew_when_the_syncer_asks_for_it_and_not_long_after(
+async def test_a_pod_is_recreated_when_the_syncer_asks_for_it_and_not_long_after(
     stage: Stage, operator: Operator
 ) -> None:
     await stage.create()
@@ -224,7 +224,7 @@ async def test_a_set_deleted_in_mid_rollout_gives_up_the_rollout(stage: Stage, o
         await eventually(lambda: gone_sets(stage), bool)
 
 
-async def test_a_set_that_is_made_again_under_its_name_begins_anew(stage: Stage, operator: Operator) -> None:
+async def test_a_set_that_is_made_again_under_its_name_starts_over(stage: Stage, operator: Operator) -> None:
     async with stage.syncer():
         first = await stage.create()
         await stage.settled(3)
@@ -263,7 +263,7 @@ async def test_a_node_that_no_longer_fits_leaves_and_may_come_back_as_it_was(sta
     assert operator.deleted() == []
 
 
-async def test_a_node_that_comes_back_too_late_joins_anew_when_slurm_has_forgotten_it(
+async def test_a_node_that_comes_back_too_late_joins_again_when_slurm_has_forgotten_it(
     stage: Stage, operator: Operator
 ) -> None:
     """M6: the name belongs to the syncer in between."""
@@ -347,7 +347,7 @@ async def test_a_change_of_the_spec_is_meant_however_many_leave(kube: Kube, stag
 # Nodes that vanish
 
 
-async def test_a_node_that_registers_anew_keeps_its_place_though_others_want_it(
+async def test_a_node_that_registers_again_keeps_its_place_though_others_want_it(
     stage: Stage, operator: Operator
 ) -> None:
     """The claim goes with the Node object; the entry and the Pod stay, and so does the law."""
@@ -406,7 +406,7 @@ async def test_a_node_that_stays_away_leaves(stage: Stage, operator: Operator, m
 # Pods that end by themselves
 
 
-async def test_a_pod_that_was_evicted_is_made_anew(stage: Stage, operator: Operator) -> None:
+async def test_a_pod_that_was_evicted_is_recreated(stage: Stage, operator: Operator) -> None:
     await stage.create()
     await stage.settled(3)
     before = await stage.pod("gpu-000-001")

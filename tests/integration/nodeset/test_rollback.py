@@ -76,7 +76,7 @@ async def test_going_back_to_what_is_there_already_changes_nothing(stage: Stage,
     await stage.create()
     before = await stage.settled(3)
     code, out, _ = await sunk("rollback", "gpu", "--to", "1")
-    assert (code, out.endswith("NodeSet gpu has it already\n")) == (0, True)
+    assert (code, out.endswith("NodeSet gpu already uses it\n")) == (0, True)
     assert (await stage.nodeset()).metadata.generation == before.metadata.generation
 
 
@@ -89,12 +89,12 @@ async def refusal(sunk: Sunk, *arguments: str, namespace: str = "") -> str:
 async def test_what_cannot_be_done_is_said_in_a_sentence(kube: Kube, stage: Stage, sunk: Sunk) -> None:
     where = f"in namespace {kube.namespace}"
     told = await refusal(sunk, "history", "gpu")
-    assert told == f"sunk: no NodeSet gpu {where}: there is none: name another namespace with --namespace\n"
+    assert told == f"sunk: no NodeSet gpu {where}: it has none; choose another namespace with --namespace\n"
     await stage.create("cpu")
-    assert await refusal(sunk, "rollback", "gpu") == f"sunk: no NodeSet gpu {where}: there is cpu\n"
+    assert await refusal(sunk, "rollback", "gpu") == f"sunk: no NodeSet gpu {where}: found cpu\n"
     told = await refusal(sunk, "rollback", "cpu")
-    assert told == f"sunk: NodeSet {kube.namespace}/cpu has no older template to go back to; kept are none yet\n"
+    assert told == f"sunk: NodeSet {kube.namespace}/cpu has no older template to roll back to (stored: none yet)\n"
     async with Operator(kube):
         await stage.settled(3, "cpu")
         told = await refusal(sunk, "rollback", "cpu", "--to", "7")
-    assert told.startswith(f"sunk: NodeSet {kube.namespace}/cpu has no revision 7; kept are 1: name one of these")
+    assert told.startswith(f"sunk: NodeSet {kube.namespace}/cpu has no revision 7 (stored: 1): choose one of these")

@@ -17,7 +17,7 @@ from sunk.service.part import Build
 
 ALL: Final[tuple[Build, ...]] = (pods, nodesets, nodes)
 BESIDE: Final[tuple[Build, ...]] = (nodes, pods)
-"""Without the NodeSet controller, which would make missing Pods and claims anew."""
+"""Without the NodeSet controller, which would recreate missing Pods and claims."""
 POD: Final = "gpu-000-001"
 """On the first Node of a stage."""
 

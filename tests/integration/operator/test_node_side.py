@@ -93,7 +93,7 @@ async def test_the_reason_may_stand_under_another_key(kube: Kube, stage: Stage) 
         await pod_carries(stage, names.CORDON, "bad fan")
 
 
-async def test_a_pod_made_anew_on_a_cordoned_node_carries_it_too(kube: Kube, stage: Stage) -> None:
+async def test_a_pod_recreated_on_a_cordoned_node_carries_it_too(kube: Kube, stage: Stage) -> None:
     node = stage.nodes[0]
     async with whole(kube):
         await stage.create()
@@ -382,7 +382,7 @@ async def test_each_of_two_clusters_has_its_own_drains(kube: Kube, staging: Stag
 # Trouble
 
 
-async def test_a_node_that_registers_anew_says_everything_again(kube: Kube, stage: Stage) -> None:
+async def test_a_node_that_registers_again_says_everything_again(kube: Kube, stage: Stage) -> None:
     node = stage.nodes[0]
     async with whole(kube):
         await stage.create(cluster="slurm")

@@ -34,14 +34,16 @@ async def test_an_object_of_somebody_else_is_left_as_it_is(kube: Kube, labels: d
     theirs = {"metadata": {"name": "slurm-conf", "labels": labels}, "data": {"whose": "theirs"}}
     await kube.client.create(CONFIG_MAPS, theirs, namespace=kube.namespace)
     for act in (check_owned(kube.client, [body(kube)], known={}), apply(kube.client, [body(kube, whose="ours")])):
-        with pytest.raises(Refusal, match=f"ConfigMap {kube.namespace}/slurm-conf is there already and is not of this"):
+        with pytest.raises(
+            Refusal, match=f"ConfigMap {kube.namespace}/slurm-conf already exists and does not belong to this"
+        ):
             await act
     assert await data(kube) == {"whose": "theirs"}
 
 
 async def test_an_object_of_another_cluster_of_the_same_name_is_left_as_it_is(kube: Kube) -> None:
     await apply(kube.client, [body(kube, uid="u-0", whose="older")])
-    with pytest.raises(Refusal, match="is not of this SlurmCluster"):
+    with pytest.raises(Refusal, match="does not belong to this SlurmCluster"):
         await apply(kube.client, [body(kube, whose="ours")])
     assert await data(kube) == {"whose": "older"}
 
@@ -61,7 +63,7 @@ async def test_one_that_took_the_name_since_we_looked_is_not_met(kube: Kube) -> 
     await kube.client.delete(CONFIG_MAPS, "slurm-conf", namespace=kube.namespace)
     theirs = {"metadata": {"name": "slurm-conf"}, "data": {"whose": "theirs"}}
     await kube.client.create(CONFIG_MAPS, theirs, namespace=kube.namespace)
-    with pytest.raises(Refusal, match="is not of this SlurmCluster"):
+    with pytest.raises(Refusal, match="does not belong to this SlurmCluster"):
         await apply(kube.client, [body(kube, whose="ours")], known=known)
     assert await data(kube) == {"whose": "theirs"}
 

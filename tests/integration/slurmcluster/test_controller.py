@@ -123,7 +123,7 @@ async def test_a_bad_edit_of_peoples_own_files_is_refused_and_the_last_ones_stay
     await cluster.write_files("bad")
     assert await cluster.tried(words="job_submit.lua:1: unexpected symbol") == "bad"
     said = await cluster.configured("BadConfiguration")
-    assert said == "the last one stays; slurmConfig, compute: job_submit.lua:1: unexpected symbol"
+    assert said == "keeping the previous configuration: slurmConfig, compute: job_submit.lua:1: unexpected symbol"
     await asyncio.sleep(2)
     assert await cluster.live() == good
     assert not await cluster.trials(), "nothing but another edit could help"
@@ -143,11 +143,11 @@ async def test_files_that_are_no_text_or_are_gone_are_refused_and_the_last_ones_
     good = await eventually(cluster.live, bool)
     patch = Merge({"binaryData": {"plugin.so": "/w=="}})
     await kube.client.patch(CONFIG_MAPS, FILES, patch, namespace=kube.namespace)
-    assert "plugin.so of ConfigMap own is no text" in await cluster.configured("Refused")
+    assert "plugin.so of ConfigMap own is not text" in await cluster.configured("Refused")
     await kube.client.delete(CONFIG_MAPS, FILES, namespace=kube.namespace)
     await eventually(
         lambda: cluster.configured("Refused"),
-        lambda said: f"there is no ConfigMap {kube.namespace}/own. Make it" in said,
+        lambda said: f"ConfigMap {kube.namespace}/own does not exist. Create it" in said,
     )
     assert await cluster.live() == good
 

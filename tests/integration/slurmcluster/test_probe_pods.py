@@ -150,7 +150,7 @@ async def test_a_pod_that_somebody_else_has_made_is_not_believed(kube: Kube, lab
         await asyncio.sleep(0.2)
         said = await probe.probes.ask(probe.body)
         assert not said.done
-        assert "is in the way and is not of this SlurmCluster: delete it" in said.message
+        assert "does not belong to this SlurmCluster and blocks a name it needs: delete it" in said.message
         assert (await kube.client.get(PODS, "slurm-try", namespace=kube.namespace)).metadata.deletion_timestamp is None
 
 

@@ -120,7 +120,7 @@ def entry(name: str, node: str, **more: str) -> dict[str, Any]:
 
 
 def test_a_cluster_is_shown_with_what_is_wrong_with_it_and_its_members(world: World) -> None:
-    bad = condition("ConfigApplied", "False", "BadConfiguration", "the last one stays: Unknown key Foo")
+    bad = condition("ConfigApplied", "False", "BadConfiguration", "keeping the previous configuration: Unknown key Foo")
     owner = world.cluster(condition("Ready", "False", "Lacking", "ConfigApplied: …"), bad)
     world.workload("Deployment", "controller", owner, replicas=1)
     world.workload("StatefulSet", "login", owner, replicas=0)
@@ -147,16 +147,16 @@ def test_a_cluster_is_shown_with_what_is_wrong_with_it_and_its_members(world: Wo
     out = shown(world.kubectl)
     namespace = world.kubectl.namespace
     assert out.startswith(f"SlurmCluster {namespace}/slurm  not ready\n")
-    assert "  Slurm 24.11.5  configuration bbbbbbbbbb wanted, aaaaaaaaaa in force\n" in out
-    assert "ConfigApplied: BadConfiguration  the last one stays: Unknown key Foo (" in out
+    assert "  Slurm 24.11.5  configuration bbbbbbbbbb not applied yet, running aaaaaaaaaa\n" in out
+    assert "ConfigApplied: BadConfiguration  keeping the previous configuration: Unknown key Foo (" in out
     assert "  controller 0/1  login 0/0" in out
     rows = {words[0]: words for words in map(str.split, out.splitlines()) if words}
     assert rows["slurm-gpu"] == ["slurm-gpu", "3", "3", "3", "3", "1", "3", "1"]
     assert rows["gone"][:3] == ["gone", "gpu-4", "joined"]
     assert "cordoned; drained in Slurm: alice: bad fan (" in out
     assert "gpu-3   leaving   scaled in\n" in out
-    assert "its Node is gone; has no Pod\n" in out
-    assert out.endswith("  1 member is well, 3 not\n")
+    assert "Node is gone; no Pod\n" in out
+    assert out.endswith("  1 member is healthy, 3 not\n")
     assert "\x1b" not in out
 
     found = json.loads(shown(world.kubectl, "--json"))
@@ -169,11 +169,11 @@ def test_a_cluster_that_no_operator_has_seen_says_so(world: World) -> None:
     world.put(body)
     out = shown(world.kubectl)
     assert "slurm  not ready" in out
-    assert "the operator has not acted upon its spec yet" in out
+    assert "the operator has not processed the spec yet" in out
 
 
 def test_where_there_is_nothing_that_is_said_and_no_error(kubectl: Kubectl) -> None:
-    told = f"No SlurmCluster and no NodeSet in namespace {kubectl.namespace}. -A looks everywhere.\n"
+    told = f"No SlurmCluster and no NodeSet in namespace {kubectl.namespace}. -A shows all namespaces.\n"
     assert shown(kubectl) == told
 
 
@@ -181,7 +181,7 @@ def test_a_watch_follows_and_ends_with_ctrl_c(world: World) -> None:
     where = ("-n", world.kubectl.namespace, "--kubeconfig", str(world.kubectl.kubeconfig))
     with terminal(PROGRAM, "status", "--watch", *where) as screen:
         screen.until("No SlurmCluster")
-        world.cluster(condition("Ready", "True", "Available", "all of it is there"))
+        world.cluster(condition("Ready", "True", "Available", "All components are available"))
         seen = screen.until("ready")
         assert "\x1b[" in seen
         assert screen.interrupt() == 0
@@ -196,7 +196,7 @@ def test_a_watch_for_programs_writes_a_line_a_change(world: World, tmp_path: Pat
     ):
         try:
             eventually(lambda: len(file.read_text().splitlines()) == 1)
-            world.cluster(condition("Ready", "True", "Available", "all of it is there"))
+            world.cluster(condition("Ready", "True", "Available", "All components are available"))
             eventually(lambda: '"ready":true' in file.read_text())
         finally:
             process.kill()
@@ -218,7 +218,10 @@ def elsewhere(kubectl: Kubectl, folder: Path, server: str) -> Path:
     ("server", "told"),
     [
         # Below this path the server knows nothing at all, as one without our CRDs does not know ours.
-        ("{}/nothing", 'sunk: the cluster knows no slurmclusters: install the chart "sunk", or name another context\n'),
+        (
+            "{}/nothing",
+            'sunk: the cluster has no resource slurmclusters: install the chart "sunk", or use another context\n',
+        ),
         ("https://127.0.0.1:1", "127.0.0.1:1"),
     ],
 )
@@ -239,7 +242,7 @@ def test_a_kubeconfig_that_is_not_there_ends_with_a_sentence(tmp_path: Path) -> 
 
 
 def test_who_may_not_read_nodes_sees_the_rest(world: World, tmp_path: Path) -> None:
-    world.cluster(condition("Ready", "True", "Available", "all of it is there"))
+    world.cluster(condition("Ready", "True", "Available", "All components are available"))
     kubectl = world.kubectl
     kubectl("create", "serviceaccount", "reader")
     kinds = "slurmclusters,nodesets,nodeslices,pods,deployments,statefulsets"
@@ -258,4 +261,4 @@ def test_who_may_not_read_nodes_sees_the_rest(world: World, tmp_path: Path) -> N
 
     eventually(granted)
     assert "slurm  ready" in out[0]
-    assert "Nodes may not be read by you" in out[0]
+    assert "You may not read Nodes" in out[0]

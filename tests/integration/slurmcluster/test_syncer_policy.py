@@ -119,18 +119,18 @@ FORGED_STATUS: list[Patch] = [
 async def test_it_cannot_speak_for_the_kubelet(thief: Thief) -> None:
     await compute_pod(thief.kube, await node_set(thief.kube, OURS))
     for forged in FORGED_STATUS:
-        await thief.fails("a1", forged, because="nothing of a status but its own conditions")
+        await thief.fails("a1", forged, because="only change its own conditions in the Pod status")
 
 
 async def test_it_changes_no_other_label_annotation_finalizer(thief: Thief) -> None:
     await compute_pod(thief.kube, await node_set(thief.kube, OURS))
     for labels in ({"app": "y"}, {"app": None}, {names.CLUSTER: THEIRS}, {names.CLUSTER: None}, {"new": "1"}):
-        await thief.fails("a1", metadata(labels=labels), because="no labels but those")
+        await thief.fails("a1", metadata(labels=labels), because="only change the labels")
     for key in (names.PENDING_DELETION, names.ORDER, names.CORDON, names.KEPT_DRAIN, names.FEATURES, "kubectl/x"):
-        await thief.fails("a1", metadata(annotations={key: "forged"}), because="no annotations but")
-    await thief.fails("a1", metadata(annotations=None), because="no annotations but")
-    await thief.fails("a1", metadata(annotations={names.ORDER: None}), because="no annotations but")
-    await thief.fails("a1", metadata(finalizers=["example.com/stay"]), because="neither owners nor finalizers")
+        await thief.fails("a1", metadata(annotations={key: "forged"}), because="only change the annotations")
+    await thief.fails("a1", metadata(annotations=None), because="only change the annotations")
+    await thief.fails("a1", metadata(annotations={names.ORDER: None}), because="only change the annotations")
+    await thief.fails("a1", metadata(finalizers=["example.com/stay"]), because="must not change owners or finalizers")
 
 
 async def test_it_does_not_touch_pods_that_are_no_compute_pods_of_its_cluster(thief: Thief) -> None:
@@ -164,7 +164,7 @@ async def test_it_writes_its_report_and_not_what_the_operator_says(thief: Thief)
     await thief.writes(OURS, Merge({"status": told}), resource=SLURMCLUSTERS)
     await thief.writes(OURS, Merge({"status": dict.fromkeys(OF_SYNCER)}), resource=SLURMCLUSTERS)
     for forged in ({"configApplied": "x"}, {"nodesReady": 7}, {"observedGeneration": 9}):
-        await thief.fails(OURS, Merge({"status": forged}), resource=SLURMCLUSTERS, because="own report")
+        await thief.fails(OURS, Merge({"status": forged}), resource=SLURMCLUSTERS, because="only change status.syncer")
 
 
 async def test_it_takes_the_lead_of_no_other_process(thief: Thief) -> None:

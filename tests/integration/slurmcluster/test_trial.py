@@ -9,6 +9,7 @@ import pytest
 from msgspec import Struct
 from tests.box import network
 from tests.integration.slurmcluster.pods import World, contents
+from tests.versions import BOTH
 
 from sunk.local.artifacts import images
 from sunk.model.cluster.kind import SlurmClusterSpec
@@ -74,10 +75,10 @@ GOOD = {
 }
 BAD = {
     "a task plugin": Case(
-        slurm={"slurmCtld": {"taskPlugin": "task/afinity"}}, said="TaskPlugin=task/afinity: slurmd does not start"
+        slurm={"slurmCtld": {"taskPlugin": "task/afinity"}}, said="TaskPlugin=task/afinity: slurmd cannot start"
     ),
     "a task plugin among control groups": Case(
-        slurm=cgroups("task/cgroup,task/afinity"), said="there is no plugin task/afinity in localhost/slurm:24.11"
+        slurm=cgroups("task/cgroup,task/afinity"), said="localhost/slurm:24.11 has no plugin task/afinity"
     ),
     "a tracking plugin": Case(
         slurm={"slurmCtld": {"procTrackType": "proctrack/linuxprc"}}, said="ProctrackType=proctrack/linuxprc: "
@@ -94,7 +95,7 @@ BAD = {
         slurm={"gresConfig": "Name=gpu Type=a100 File=/dev/nvidia[0-7]\n"},
         said="reported lower than configured (0 < 8)",
     ),
-    "a prolog": Case(slurm=extra("Prolog=/opt/prolog\n"), said="Prolog=/opt/prolog: there is no such file"),
+    "a prolog": Case(slurm=extra("Prolog=/opt/prolog\n"), said="Prolog=/opt/prolog: no such file in the compute image"),
     "an MPI plugin": Case(slurm=extra("MpiDefault=pmi9\n"), said="MpiDefault=pmi9: "),
     "a required plugin of people": Case(
         etc={"plugstack.conf": "required /opt/spank.so\n"}, said="plugstack.conf:1: Failed to load plugin /opt/spank.so"
@@ -107,7 +108,7 @@ BAD = {
 Try = Callable[[Case], tuple[int, str]]
 
 
-@pytest.fixture(scope="module", params=[images.DEFAULT, pytest.param("26.05", marks=pytest.mark.full)])
+@pytest.fixture(scope="module", params=BOTH)
 def version(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

@@ -6,7 +6,7 @@ from tests.integration.syncer.stage import Stage, on_stage
 pytestmark = on_stage                    # the tests of a file share one stage, and its event loop
 SLURM = {"config": {"ReturnToService": 0}}       # optional: what `sunk.local.slurm.cluster` is to be given
 SYNCER = ("--wave-share", "0.5")                 # optional: further words for `sunk syncer`
-VERSIONS = ("24.11", pytest.param("26.05", marks=pytest.mark.full))      # optional: of Slurm, one after the other
+VERSIONS = BOTH                                  # optional: of Slurm, one after the other
 
 async def test_a_cordon_drains(stage: Stage) -> None:
     await stage.join("a1")                               # entry in a slice, Pod on a Node of its own, and a slurmd
@@ -160,7 +160,7 @@ class Stage:
                 )
 
     async def restarts(self) -> None:
-        """Delete Pods that the syncer asks to have made anew, as the NodeSet controller does."""
+        """Delete Pods that the syncer asks to have recreated, as the NodeSet controller does."""
         while True:
             for pod in (await self.client.list(PODS, Scope(namespace=self.namespace))).items:
                 if restart_asked(pod, now=self.client.clock.now()) and pod.metadata.deletion_timestamp is None:
@@ -357,7 +357,7 @@ class Stage:
         await self.eventually(log, lambda found: text in found)
 
     async def kill_syncer(self) -> None:
-        """End it as the kernel does, and start it anew."""
+        """End it as the kernel does, and restart it."""
         await asyncio.to_thread(self.syncer.kill)
         await asyncio.to_thread(self.syncer.start)
 

@@ -20,7 +20,7 @@ async def lost(stage: Stage) -> str:
     await stage.scontrol("update", "nodename=x[1-4]", 'extra={"k8s": {"pod": "x"}}')
     await stage.held("4 Slurm nodes")
     await stage.scontrol("delete", "nodename=x[1-4]")
-    found = await stage.held("gone at once")
+    found = await stage.held("disappeared at once")
     assert found is not None
     word = WORD.search(found.held)
     assert word is not None, found.held
@@ -51,15 +51,15 @@ async def test_only_the_word_for_what_was_lost_lets_deletions_go_on(stage: Stage
     await stage.leave("a1")
     await stage.delete_pod("a1")
     await asyncio.to_thread(stage.slurm.kill, "a1")
-    await stage.syncer_says("nobody is let go: what Slurm says is hard to believe")
+    await stage.syncer_says("releasing no nodes for now: Slurm reports an implausible loss")
 
     await accept(stage, "0" * 8)
-    await told(stage, "NothingAccepted", f"{word} would: 4 of 5 nodes are gone at once")
+    await told(stage, "NothingAccepted", f"use {word} for: 4 of 5 nodes disappeared at once")
     assert (await stage.seen("a1")).known
 
     await accept(stage, word)
     await stage.slurm_when("a1", lambda node: not node.known)
-    await told(stage, "SuspicionAccepted", "believed from now on: 4 of 5 nodes are gone at once")
+    await told(stage, "SuspicionAccepted", "confirmed: 4 of 5 nodes disappeared at once")
     await stage.not_held()
 
 
@@ -72,7 +72,7 @@ async def test_what_is_lost_afterwards_wants_a_word_of_its_own(stage: Stage) -> 
     await stage.kill_syncer()
     await stage.not_held()
     await accept(stage, first)
-    await told(stage, "NothingAccepted", f'"{first}" accepts nothing; nothing is hard to believe now')
+    await told(stage, "NothingAccepted", f'"{first}" is ignored: nothing to confirm')
     await stage.leave("b1")
     await stage.delete_pod("b1")
     await asyncio.to_thread(stage.slurm.kill, "b1")

@@ -1,4 +1,4 @@
-"""slurmctld calls a node where it is not: neither of the two finds the other, and the syncer has the Pod made anew."""
+"""slurmctld calls a node where it is not: neither of the two finds the other, and the syncer has the Pod recreated."""
 
 from tests.integration.syncer.stage import Stage, on_stage
 
@@ -9,7 +9,7 @@ SYNCER = ("--restart-unknown-after", "1")
 NOBODY = "10.0.19.1"
 
 
-async def test_a_pod_that_slurmctld_calls_elsewhere_is_made_anew(stage: Stage) -> None:
+async def test_a_pod_that_slurmctld_calls_elsewhere_is_recreated(stage: Stage) -> None:
     """M13: Slurm takes the address of a slurmd that starts; this is for the day when it did not."""
     for name in ("a1", "a2", "a3"):
         await stage.join(name)
@@ -17,7 +17,7 @@ async def test_a_pod_that_slurmctld_calls_elsewhere_is_made_anew(stage: Stage) -
     await stage.scontrol("update", "nodename=a1", f"nodeaddr={NOBODY}")
     found = await stage.eventually(lambda: stage.events("UnknownToSlurm"), bool)
     assert [one.note for one in found] == [
-        f"to be replaced: its slurmd runs, but slurmctld calls it at {NOBODY}, in vain"
+        f"replacing this Pod: slurmd is running, but slurmctld cannot reach it at {NOBODY}"
     ]
     await stage.eventually(stage.pod_names, lambda names: "a1" not in names)
     assert before

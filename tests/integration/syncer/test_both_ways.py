@@ -1,12 +1,12 @@
 """The shortest way there and back: a cordon drains, a drain shows, and neither is taken for the other."""
 
-import pytest
 from tests.integration.syncer.stage import Stage, on_stage
+from tests.versions import BOTH
 
 from sunk.model import names
 
 pytestmark = on_stage
-VERSIONS = ("24.11", pytest.param("26.05", marks=pytest.mark.full))
+VERSIONS = BOTH
 
 
 async def test_a_cordon_drains_and_an_uncordon_takes_it_back(stage: Stage) -> None:

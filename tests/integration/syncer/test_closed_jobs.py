@@ -7,6 +7,7 @@ import asyncio
 
 import pytest
 from tests.integration.syncer.stage import Stage, on_stage
+from tests.versions import BOTH
 
 from sunk.local.slurm.configuration import CONTROLLER
 from sunk.slurm.mirror.accounting import EVERY
@@ -14,7 +15,7 @@ from sunk.slurm.mirror.confidence import UNSAVED
 
 pytestmark = [on_stage, pytest.mark.timeout(300)]
 SLURM = {"config": {"MinJobAge": 2, "AccountingStorageEnforce": None}, "accounting": True}
-VERSIONS = ("24.11", pytest.param("26.05", marks=pytest.mark.full))
+VERSIONS = BOTH
 STATE = "/var/spool/slurmctld"
 AFTER_A_LOSS = {"24.11": "CANCELLED", "26.05": "RUNNING"}
 """24.11 has slurmdbd close the jobs that it has forgotten; 26.05 leaves them as they are."""
@@ -30,8 +31,8 @@ async def test_jobs_that_slurmctld_lost_hold_everything_back_also_if_accounting_
     lose = f"rm -f {STATE}/job_state* {STATE}/last_config_lite* {STATE}/clustername"
     await asyncio.to_thread(stage.slurm.run, "sh", "-c", lose, on=CONTROLLER)
     await asyncio.to_thread(stage.slurm.start, CONTROLLER)
-    await stage.held(f"2 of 2 jobs are gone at once: {jobs[0]}, {jobs[1]}")
+    await stage.held(f"2 of 2 jobs disappeared at once: {jobs[0]}, {jobs[1]}")
     for job in jobs:
         await stage.accounted(job, AFTER_A_LOSS[stage.slurm.layout.version])
     await asyncio.sleep(3 * EVERY + 2)
-    await stage.held("2 of 2 jobs are gone at once")
+    await stage.held("2 of 2 jobs disappeared at once")

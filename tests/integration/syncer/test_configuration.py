@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Mapping
 from functools import partial
 
-import pytest
 from tests.integration.syncer.seen import Seen
 from tests.integration.syncer.stage import CLUSTER, Stage, on_stage
+from tests.versions import BOTH
 
 from sunk.kube.api.patch import Merge
 from sunk.kube.core import CONFIG_MAPS
@@ -18,7 +18,7 @@ from sunk.model.contract.report import Report
 from sunk.syncer.config.controller import DISTANCE
 
 pytestmark = on_stage
-VERSIONS = ("24.11", pytest.param("26.05", marks=pytest.mark.full))
+VERSIONS = BOTH
 
 STARTS = "/var/spool/slurmctld/starts"
 LATER = DISTANCE + 30
@@ -73,7 +73,7 @@ async def test_a_file_that_comes_late_is_waited_for_and_that_is_said(stage: Stag
     await wanted(stage, "two")
     late = await stage.eventually(stage.report, lambda report: report is not None and bool(report.config_trouble))
     assert late is not None
-    assert "told to read two" in late.config_trouble
+    assert "has not loaded two yet" in late.config_trouble
     await brought(stage, "two")
     await told(stage, config="two", config_trouble="")
 

@@ -60,7 +60,7 @@ async def test_a_cordon_has_its_reason_as_text_and_follows_it(stage: Stage) -> N
     before = await stage.scontrol("show", "node", "c1")
     await looked(stage, "c1")
     stood = [line for line in before.splitlines() if "Reason=" in line]
-    assert stood[0] in await stage.scontrol("show", "node", "c1"), "what Slurm keeps is not put on anew"
+    assert stood[0] in await stage.scontrol("show", "node", "c1"), "what Slurm keeps is not put on again"
     await cordon(stage, "c1", None)
     await stage.free("c1")
 
@@ -97,7 +97,7 @@ async def test_many_that_stop_being_ready_together_wait_and_that_is_said(stage: 
     await stage.ready("w1", is_so=False)
 
     def told(report: Report | None) -> bool:
-        return report is not None and "stopped being ready together" in report.delayed
+        return report is not None and "became not ready at the same time" in report.delayed
 
     await stage.eventually(stage.report, told)
     await stage.eventually(lambda: stage.events("DrainsDelayed"), bool)

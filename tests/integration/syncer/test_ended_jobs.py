@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from tests.integration.syncer.stage import Stage, on_stage
+from tests.versions import BOTH
 
 from sunk.local.slurm.configuration import CONTROLLER
 from sunk.slurm.mirror.accounting import EVERY
@@ -15,7 +16,7 @@ from sunk.slurm.mirror.confidence import UNSAVED
 
 pytestmark = [on_stage, pytest.mark.timeout(300)]
 SLURM = {"config": {"MinJobAge": 2, "AccountingStorageEnforce": None}, "accounting": True}
-VERSIONS = ("24.11", pytest.param("26.05", marks=pytest.mark.full))
+VERSIONS = BOTH
 
 
 @asynccontextmanager
@@ -49,9 +50,9 @@ async def test_jobs_that_ended_unseen_over_a_restart_hold_nothing_back_once_acco
         await asyncio.to_thread(stage.slurm.stop, "accounting")
         await asyncio.to_thread(stage.slurm.stop, CONTROLLER)
         await asyncio.to_thread(stage.slurm.start, CONTROLLER)
-    await stage.held(f"2 of 2 jobs are gone at once: {jobs[0]}, {jobs[1]}")
+    await stage.held(f"2 of 2 jobs disappeared at once: {jobs[0]}, {jobs[1]}")
     await asyncio.sleep(EVERY + 2)
-    await stage.held("2 of 2 jobs are gone at once")  # nobody can be asked, and that proves nothing
+    await stage.held("2 of 2 jobs disappeared at once")  # nobody can be asked, and that proves nothing
     await asyncio.to_thread(stage.slurm.start, "accounting")
     await stage.not_held(seconds=90)
-    await stage.syncer_says("accounting says that 2 jobs have ended")
+    await stage.syncer_says("accounting confirms that 2 jobs have ended")

@@ -3,9 +3,9 @@
 import asyncio
 import random
 
-import pytest
 from msgspec import json
 from tests.integration.syncer.stage import Stage, on_stage
+from tests.versions import BOTH
 
 from sunk.local.slurm import Node as SlurmNode
 from sunk.model import names
@@ -13,7 +13,7 @@ from sunk.model.contract.requests import Answer, Order
 
 pytestmark = on_stage
 
-VERSIONS = ("24.11", pytest.param("26.05", marks=pytest.mark.full))
+VERSIONS = BOTH
 SYNCER = ("--restart-unknown-after", "600", "--wave-share", "0.9", "--clock-skew", "1")
 SLURM = {"config": {"RebootProgram": "/bin/true", "ResumeTimeout": 60}}
 BOB = "bob: bad fan"
@@ -110,7 +110,7 @@ async def test_a_drain_under_which_slurm_waits_to_reboot_is_not_lifted_before_th
     assert "REBOOT_REQUESTED" in seen.states
     await stage.scancel(job)
     await stage.slurm_when("r1", lambda found: "REBOOT_ISSUED" in found.states and found.drained)
-    # With -b slurmd says that its machine was started anew.
+    # With -b slurmd says that its machine was restarted.
     await asyncio.to_thread(stage.slurm.stop, "r1")
     await asyncio.to_thread(stage.slurm.start, "r1")
     back = await stage.free("r1")

@@ -77,7 +77,7 @@ async def test_many_that_are_nobody_s_are_kept_and_that_is_said(stage: Stage) ->
     await stage.scontrol("update", "nodename=k[1-5]", 'extra={"k8s": {"pod": "k"}}')
     found = await stage.held("k1")
     assert found is not None
-    assert "5 Slurm nodes that were ours are in no NodeSlice" in found.held
+    assert "5 Slurm nodes created by SUNK are in no NodeSlice" in found.held
     assert (await stage.seen("k1")).known
     await stage.scontrol("delete", "nodename=k1")  # one after the other: many at once would be hard to believe
     await stage.held("4 Slurm nodes")
@@ -93,7 +93,7 @@ async def test_slices_that_are_gone_for_a_while_delete_nothing(stage: Stage) -> 
     await stage.client.delete(NODESLICES, SLICE, namespace=stage.namespace)
     found = await stage.held("in no NodeSlice")
     assert found is not None
-    assert "slices tell 0" in found.held
+    assert "but its NodeSlices list 0" in found.held
     assert (await stage.seen("l1")).known
     body = {
         "apiVersion": NODESLICE.api_version,
@@ -107,7 +107,7 @@ async def test_slices_that_are_gone_for_a_while_delete_nothing(stage: Stage) -> 
     assert (await stage.seen("l1")).ours["pod"] == "l1"
 
 
-async def test_a_ready_pod_that_slurm_does_not_know_is_started_anew(stage: Stage) -> None:
+async def test_a_ready_pod_that_slurm_does_not_know_is_restarted(stage: Stage) -> None:
     for name in ("m1", "m2", "m3"):
         await stage.join(name)
     await stage.scontrol("delete", "nodename=m1")
@@ -149,7 +149,7 @@ async def test_a_pod_of_another_size_whose_slurmd_has_not_begun_keeps_on(stage: 
 
 
 @pytest.mark.full
-async def test_what_slurm_reads_otherwise_is_made_anew_once_and_then_said(stage: Stage) -> None:
+async def test_what_slurm_reads_otherwise_is_recreated_once_and_then_said(stage: Stage) -> None:
     wrong = {names.SHAPE: "CPUs=4 RealMemory=1000 Gres=gpu:none:1"}
     await stage.join("q1", line=SlurmNode("q1", cpus=2, memory=1000), annotations=wrong, wait=False)
     await stage.eventually(stage.pod_names, lambda found: "q1" not in found)
@@ -157,10 +157,10 @@ async def test_what_slurm_reads_otherwise_is_made_anew_once_and_then_said(stage:
     made = await stage.make_pod("q1", annotations=wrong)
     await asyncio.to_thread(stage.slurm.start, "q1")
     found = await stage.eventually(
-        stage.report, lambda report: report is not None and any("also as a new node" in one for one in report.stuck)
+        stage.report, lambda report: report is not None and any("did not help" in one for one in report.stuck)
     )
     assert found is not None
-    assert "q1 is made with CPUs=4 where Slurm has 2" in next(one for one in found.stuck if "q1" in one)
+    assert "the Pod of q1 has CPUs=4 (Slurm has 2)" in next(one for one in found.stuck if "q1" in one)
     assert (await stage.pod("q1")).metadata.uid == made.metadata.uid
     assert (await stage.seen("q1")).known
 

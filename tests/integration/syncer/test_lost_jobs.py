@@ -35,9 +35,9 @@ async def test_jobs_that_slurmctld_forgot_hold_everything_back_until_they_are_ba
     await asyncio.to_thread(stage.slurm.stop, CONTROLLER)
     await command(stage, f"mkdir /tmp/kept && cp -a {STATE}/. /tmp/kept && rm -f {STATE}/job_state*")
     await asyncio.to_thread(stage.slurm.start, CONTROLLER)
-    await stage.held(f"2 of 2 jobs are gone at once: {jobs[0]}, {jobs[1]}")
+    await stage.held(f"2 of 2 jobs disappeared at once: {jobs[0]}, {jobs[1]}")
     await asyncio.sleep(10)
-    await stage.held("2 of 2 jobs are gone at once")
+    await stage.held("2 of 2 jobs disappeared at once")
 
     await asyncio.to_thread(stage.slurm.stop, CONTROLLER)
     await command(stage, f"cp -a /tmp/kept/job_state* {STATE}/")

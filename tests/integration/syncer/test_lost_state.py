@@ -13,7 +13,7 @@ SYNCER = ("--forget-after", "1", "--restart-unknown-after", "5")
 MEMBERS = ("a1", "a2", "a3")
 
 
-async def test_nothing_is_destroyed_and_it_is_said_until_they_have_registered_anew(stage: Stage) -> None:
+async def test_nothing_is_destroyed_and_it_is_said_until_they_have_registered_again(stage: Stage) -> None:
     for name in MEMBERS:
         await stage.join(name)
     before = {name: (await stage.pod(name)).metadata.uid for name in MEMBERS}
@@ -21,13 +21,13 @@ async def test_nothing_is_destroyed_and_it_is_said_until_they_have_registered_an
     await asyncio.to_thread(stage.slurm.stop, CONTROLLER)
     await asyncio.to_thread(stage.slurm.run, "sh", "-c", "rm -r /var/spool/slurmctld/*", on=CONTROLLER)
     await asyncio.to_thread(stage.slurm.start, CONTROLLER)
-    await stage.held("3 of 3 nodes are gone at once")
+    await stage.held("3 of 3 nodes disappeared at once")
     await stage.mark("a2", {names.PENDING_DELETION: "scaled in"})
 
     # A syncer that begins now has never seen anything else.
     await stage.kill_syncer()
-    await stage.held("does not know 2 of the 2 Pods")
-    await stage.held("does not know 3 of the 3 Pods")
+    await stage.held("2 of 2 ready Pods are not registered in Slurm")
+    await stage.held("3 of 3 ready Pods are not registered in Slurm")
     assert {name: (await stage.pod(name)).metadata.uid for name in MEMBERS} == before
     assert names.CLEAR_TO_DELETE not in (await stage.pod("a2")).metadata.annotations
     await stage.condition("a1", names.SLURM_RUNNING, "Unknown", reason="NotRegistered")

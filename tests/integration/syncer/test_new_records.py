@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from tests.integration.syncer.stage import ALICE, Stage, on_stage
+from tests.versions import BOTH
 
 from sunk.local.slurm import Node as SlurmNode
 from sunk.model import names
@@ -14,7 +15,7 @@ from sunk.model.contract import drains
 
 pytestmark = on_stage
 
-VERSIONS = ("24.11", pytest.param("26.05", marks=pytest.mark.full))
+VERSIONS = BOTH
 SLURM = {"gpus": ("h100",)}
 SYNCER = ("--restart-unknown-after", "600")
 SOON = 5.0

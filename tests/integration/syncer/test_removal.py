@@ -144,7 +144,7 @@ async def test_a_drain_that_a_person_puts_on_while_a_record_is_held_keeps_it(sta
     await stage.scontrol("update", "nodename=h1", "state=drain", "reason=alice: bad fan")
     await stage.scontrol("delete", "reservationname=hold")
     status = await stage.status_when(lambda status: "drained" in refusal(status, "h1"))
-    assert refusal(status, "h1") == "somebody has drained it: alice: bad fan"
+    assert refusal(status, "h1") == "drained by a user or by Slurm: alice: bad fan"
     assert (await stage.seen("h1")).known
     await stage.scontrol("update", "nodename=h1", "state=undrain")
     await stage.status_when(lambda status: "h1" in status.released)

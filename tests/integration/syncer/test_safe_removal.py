@@ -87,7 +87,7 @@ async def test_a_clearance_of_before_both_died_deletes_nothing_that_runs_a_job_b
     async with stage.operator(nodesets):
         await stage.pod_when(name, lambda pod: names.CLEAR_TO_DELETE not in pod.metadata.annotations)
         assert (await stage.pod(name)).metadata.deletion_timestamp is None
-        assert "Slurm is asked again" in (await stage.eventually(lambda: stage.events("AskedAgain"), bool))[0].note
+        assert "asking Slurm again" in (await stage.eventually(lambda: stage.events("AskedAgain"), bool))[0].note
         await asyncio.to_thread(stage.syncer.start)
         await stage.drained(name, "k8s: pending deletion")
         assert await stage.job_state(job) == "RUNNING"

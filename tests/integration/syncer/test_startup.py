@@ -40,7 +40,7 @@ async def test_it_waits_for_a_configuration_and_for_a_good_one(stage: Stage, oth
     await is_good(stage, "healthz")
 
     (folder / FILE).write_text("ThisIsNo=Setting\n")
-    await says(stage, "readyz", lambda text: "libslurm ended with" in text)
+    await says(stage, "readyz", lambda text: "libslurm rejected the configuration" in text)
     await is_good(stage, "healthz")
     process = other.process
 

@@ -53,9 +53,12 @@ def test_who_may_not_read_nodes_is_told_which_laws_are_not_judged(kubectl: Kubec
         return done[0].returncode == 0
 
     eventually(granted)
-    assert "Nodes are not looked at, for this account may not read them" in done[0].stderr
-    assert "Slurm is not looked at" in done[0].stderr
-    assert "No law was seen to be broken" in done[0].stderr
+    assert (
+        "This account may not read Nodes, so Node labels, taints and conditions (laws 2 and 5) are not checked"
+        in done[0].stderr
+    )
+    assert "Slurm is not watched" in done[0].stderr
+    assert "No law was broken" in done[0].stderr
 
 
 def test_who_may_is_told_nothing_of_the_kind(kubectl: Kubectl) -> None:

@@ -69,7 +69,7 @@ def test_whatever_was_seen_before_a_pod_says_what_it_said(some: list[dict[str, A
     assert list(to_builtins(pod(*some).spec.containers)) == wanted
 
 
-def test_a_table_that_grew_too_large_begins_anew() -> None:
+def test_a_table_that_grew_too_large_starts_over() -> None:
     shared = Shared[list[int]]()
     first = shared.one([0], key=0)
     assert shared.one([0], key=0) is first

@@ -49,14 +49,14 @@ def commands(name: str) -> tuple[tuple[str, ...], ...]:
 def test_every_command_refuses_what_is_no_name(kept: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clusters, "require_root", lambda: None)
     for each in commands(name):
-        assert "is no name for a cluster" in said_by_cli(*each), each
+        assert "is not a valid name for a cluster" in said_by_cli(*each), each
     assert (kept / "cluster.json").read_text() == "precious"
 
 
 def test_no_command_takes_the_path_of_a_folder_for_a_name(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clusters, "require_root", lambda: None)
     for each in commands(str(kept)):
-        assert "is no name for a cluster" in said_by_cli(*each), each
+        assert "is not a valid name for a cluster" in said_by_cli(*each), each
     assert (kept / "cluster.json").read_text() == "precious"
 
 
@@ -75,7 +75,7 @@ def test_no_command_takes_the_path_of_a_folder_for_a_name(kept: Path, monkeypatc
     ],
 )
 def test_what_removes_and_ends_checks_the_name_itself(kept: Path, name: str, use: Callable[[str], object]) -> None:
-    with pytest.raises(Refusal, match="is no name for a cluster"):
+    with pytest.raises(Refusal, match="is not a valid name for a cluster"):
         use(name)
     assert (kept / "cluster.json").read_text() == "precious"
 

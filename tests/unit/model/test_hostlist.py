@@ -116,7 +116,7 @@ def test_a_text_for_millions_of_names_is_refused_before_they_are_made() -> None:
 
 @pytest.mark.parametrize("name", ["", "a b", "a,b", "a[1]", "a{1}", "a\n"])
 def test_what_is_no_name_is_not_written(name: str) -> None:
-    with pytest.raises(ValueError, match="is no node name"):
+    with pytest.raises(ValueError, match="is not a node name"):
         compress(["a", name])
 
 

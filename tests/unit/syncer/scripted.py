@@ -21,6 +21,7 @@ from sunk.kube.core import CONFIG_MAPS
 from sunk.kube.errors import NotFound, Status
 from sunk.kube.resource import Key, Resource
 from sunk.model import hostlist
+from sunk.model.contract import drains
 from sunk.model.nodeslice import MOST_ENTRIES, NodeSliceStatus
 from sunk.objects.nodesets import NODESETS, NODESLICES
 from sunk.objects.slurmclusters import SLURMCLUSTERS
@@ -71,7 +72,7 @@ class Slurm(Server):
         await asyncio.sleep(LATENCY)
         if self.away is not None:
             raise self.away
-        return Table(rows=tuple(self.now["nodes"].values()), updated=self.clock)
+        return Table(rows=tuple(self.now["nodes"].values()), updated=self.clock, unreadable=self.unreadable)
 
     def update_nodes(self, change: NodeChange) -> None:
         if (refusal := self.refuses(change)) is not None:
@@ -222,7 +223,7 @@ def known(name: str, **values: Any) -> Node:
     """An idle node of a member whose Pod is ready, marked as such."""
     found = snapshot(of=pod(name), on=row(name))
     ours = extra.wanted(replace(found, member=member(name)))
-    return row(name, extra=json.encode({extra.KEY: ours}).decode(), **values)
+    return row(name, extra=json.encode({drains.EXTRA_KEY: ours}).decode(), **values)
 
 
 @asynccontextmanager

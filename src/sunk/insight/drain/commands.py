@@ -18,13 +18,13 @@ _wait = click.option(
     default=30.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long to wait for Slurm.",
+    help="How long to wait for the answer.",
 )
 
 
 @click.command()
 @click.argument("nodes", nargs=-1, required=True, metavar="NODE...")
-@click.option("--reason", "-r", required=True, help="Why. Shown in Slurm with your name before it.")
+@click.option("--reason", "-r", required=True, help="Reason for the drain. Slurm shows it after your name.")
 @_wait
 @reaching
 def drain(  # noqa: PLR0913 - one argument an option
@@ -38,8 +38,8 @@ def drain(  # noqa: PLR0913 - one argument an option
 ) -> None:
     """Take Slurm nodes out of service.
 
-    Jobs that run there go on; no new ones come. The drain is yours: SUNK never lifts it, until `sunk undrain` or
-    `scontrol` does. NODE is a Slurm node (or several, as in `slurm-h100-012-[001-008]`) or the Kubernetes Node below it.
+    Running jobs continue, new ones do not start. SUNK never lifts this drain by itself: use `sunk undrain` or `scontrol`.
+    NODE is a Slurm node, a hostlist such as `slurm-h100-012-[001-008]`, or a Kubernetes Node.
 
     \b
       sunk drain slurm-h100-012-002 --reason "fan is loud"
@@ -57,11 +57,11 @@ def drain(  # noqa: PLR0913 - one argument an option
 def undrain(
     *, nodes: tuple[str, ...], timeout: float, kubeconfig: Path | None, context: str | None, namespace: str | None
 ) -> None:
-    """Put Slurm nodes back into service.
+    """Return Slurm nodes to service.
 
-    Lifts a drain that a person or Slurm itself has set, and only that: a node that is down stays down. A drain that
-    begins with `k8s:` follows from something in Kubernetes and would come back; the answer says from what. If the node
-    is drained for another reason by the time the order is carried out, that drain stays, and the answer names it.
+    Lifts a drain that a person or Slurm itself has set. A node that is down stays down. A drain whose reason begins with
+    `k8s:` has a cause in Kubernetes and would come back, so it is refused with that cause. If the node gets another drain
+    in the meantime, that one stays and is shown.
     """
     _give(nodes, "undrain", reason="", timeout=timeout, at=(kubeconfig, context, namespace))
 

@@ -22,6 +22,7 @@ from sunk.model import foreign, hostlist, names
 from sunk.model.contract import drains
 from sunk.model.contract.requests import LONGEST, Answer, Order
 from sunk.model.refusal import Refusal
+from sunk.model.wording import verb
 
 INTERVAL: Final = 0.2
 SHOWN: Final = 5
@@ -58,7 +59,9 @@ async def _ask(client: Client, pod: Pod, order: Order) -> RequestOutcome | None:
     try:
         await client.patch(PODS, pod.metadata.name, Merge(body), namespace=pod.metadata.namespace)
     except NotFound:
-        return RequestOutcome(pod.metadata.name, done=False, words="its Pod has just gone: ask again when it is back")
+        return RequestOutcome(
+            pod.metadata.name, done=False, words="its Pod was just deleted: try again when it is back"
+        )
     return None
 
 
@@ -78,7 +81,9 @@ async def _answers(
                         )
                 pending -= outcomes.keys()
                 await asyncio.sleep(INTERVAL if pending else 0)
-    silent = f"no answer within {patience:g} s: look whether the syncer runs. The order stands, and it may yet be done"
+    silent = (
+        f"no answer within {patience:g} s: check that the syncer runs. The request stays and may still be carried out"
+    )
     return [*outcomes.values(), *(RequestOutcome(name, done=False, words=silent) for name in pending)]
 
 
@@ -99,9 +104,8 @@ def chosen(targets: Sequence[str], pods: Iterable[Pod]) -> list[Pod]:
     wanted = [name for target in targets for name in _expanded(target)]
     missing = [name for name in wanted if name not in by_name and name not in by_node]
     if missing:
-        raise Refusal(
-            f"no compute Pod is called {_some(missing)}, nor is there one on a Node of that name: `sunk status` lists them"
-        )
+        none = f"{verb(len(missing))} neither a compute Pod nor a Node that runs one"
+        raise Refusal(f"{_some(missing)} {none}: see `sunk status`")
     return [*{pod.metadata.uid: pod for pod in (by_name.get(name) or by_node[name] for name in wanted)}.values()]
 
 
@@ -109,7 +113,7 @@ def _expanded(target: str) -> tuple[str, ...]:
     try:
         return hostlist.expand(target)
     except ValueError as error:
-        raise Refusal(f'"{target}" is no name and no hostlist: {error}') from error
+        raise Refusal(f'"{target}" is neither a name nor a hostlist: {error}') from error
 
 
 def _some(items: Sequence[str]) -> str:
@@ -134,7 +138,7 @@ def signed(reason: str) -> str:
     """A reason that says whose it is, as people in Slurm do it."""
     words = " ".join(reason.split())
     if not words:
-        raise Refusal("say why, with --reason: it is what everybody sees who wonders about the node")
+        raise Refusal("give a --reason: it tells others why the node is drained")
     if words.startswith(drains.PREFIX):
-        raise Refusal(f"a reason may not begin with {drains.PREFIX} That marks drains that SUNK itself sets and lifts")
+        raise Refusal(f"a reason must not begin with `{drains.PREFIX}`, which marks drains that SUNK sets and lifts")
     return f"{getpass.getuser()}: {words}"

@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 @click.group()
 def explain() -> None:
-    """Say in sentences why something is as it is."""
+    """Explain the state of a node."""
 
 
 @explain.command()
 @click.argument("name")
 @reaching
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="JSON output.")
 @click.option(
     "--cordon-reason-annotation",
     "reason_key",
     envvar="SUNK_CORDON_REASON_ANNOTATION",
     default=CORDON_REASON,
     show_default=True,
-    help="The annotation of Nodes that says why one was cordoned, where a node has no Pod that says it.",
+    help="Annotation of Nodes that holds the reason for a cordon. Used for nodes without a Pod.",
 )
 def node(  # noqa: PLR0913 - one for each option
     *,
@@ -42,9 +42,9 @@ def node(  # noqa: PLR0913 - one for each option
     as_json: bool,
     reason_key: str,
 ) -> None:
-    """Explain a node: from its Node up to Slurm.
+    """Explain the state of a node, from its Kubernetes Node up to Slurm.
 
-    NAME is the Slurm node or the Kubernetes Node below it. Only reads, and only from Kubernetes.
+    NAME is a Slurm node or its Kubernetes Node. Read-only, and reads only from Kubernetes.
 
     \b
       sunk explain node slurm-h100-012-002
@@ -83,8 +83,8 @@ def explain_member(
                 cluster = clusters.get(owner.spec.cluster)
                 return explain(seen, owner=owner, cluster=cluster, reason_key=reason_key)
     raise Refusal(
-        f"no member of a NodeSet in namespace {where} is called {name}, nor is its Node. `sunk status -A` lists NodeSets; "
-        "a Node that ought to be one perhaps does not fit: see `kubectl describe nodeset` and docs/guides/nodeset.md"
+        f"no NodeSet in namespace {where} has a member or a Node named {name}. `sunk status -A` lists NodeSets; if a Node "
+        "is missing, it may not fit: see `kubectl describe nodeset` and docs/guides/nodeset.md"
     )
 
 
@@ -107,7 +107,7 @@ def draw(explanation: "Explanation") -> "RenderableType":
             text.append(f" ({lasting((datetime.now(UTC) - sentence.since).total_seconds())})", style="dim")
         table.add_row(Text(sentence.about, style="bold"), text)
     advice = (
-        [Text("What you may do:"), *(Text(f"  {advised}") for advised in explanation.advice)]
+        [Text("What you can do:"), *(Text(f"  {advised}") for advised in explanation.advice)]
         if explanation.advice
         else []
     )

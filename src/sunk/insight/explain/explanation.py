@@ -63,38 +63,36 @@ def _blind(cluster: SlurmCluster | None, report: Report) -> tuple[Sentence, ...]
     if not why:
         return ()
     since = told.last_transition_time if told is not None and told.status != "True" else None
-    return (Sentence("Syncer", f"{line(why)}. What follows may be old", since, grave=True),)
+    return (Sentence("Syncer", f"{line(why)}. The lines below may be outdated", since, grave=True),)
 
 
 def _advice_to_the_blind(cluster: SlurmCluster | None, blind: tuple[Sentence, ...]) -> Iterator[str]:
     if blind and cluster is not None:
         at = f"-n {cluster.metadata.namespace}"
-        yield f"kubectl get pods {at} -l {names.CLUSTER}={cluster.metadata.name}    # whether slurmctld and the syncer run"
+        yield f"kubectl get pods {at} -l {names.CLUSTER}={cluster.metadata.name}    # do slurmctld and the syncer run?"
         yield f"kubectl logs {at} deploy/{clusterobjects.named(cluster.metadata.name, clusterobjects.SYNCER)} -c syncer --tail 50"
 
 
 def _membership(seen: ObservedMember, owner: NodeSet | None) -> Iterator[Sentence]:
-    entry, of = seen.entry, owner.metadata.name if owner else "a NodeSet that is gone"
+    entry, of = seen.entry, owner.metadata.name if owner else "a NodeSet that no longer exists"
     match entry.state:
         case "leaving":
-            why = line(entry.reason) or "no reason was given"
-            order = (
-                "First its Pod goes, once Slurm has no job there; then Slurm's record; then its place in the NodeSet"
-            )
-            yield Sentence("NodeSet", f"it is leaving {of}: {why}. {order}")
+            why = line(entry.reason) or "no reason given"
+            order = "Removal order: Pod (after its jobs end), Slurm node, NodeSet entry"
+            yield Sentence("NodeSet", f"leaving {of}: {why}. {order}")
         case "parked":
-            yield Sentence("NodeSet", f"it is a member of {of} and parked: Slurm has powered it down, so it has no Pod")
+            yield Sentence("NodeSet", f"member of {of}, parked: Slurm has powered it down, so it has no Pod")
         case _:
-            yield Sentence("NodeSet", f"it is a member of {of}")
+            yield Sentence("NodeSet", f"member of {of}")
     if seen.refused:
-        yield Sentence("Slurm", f"it does not let the record go: {line(seen.refused)}", grave=True)
+        yield Sentence("Slurm", f"cannot release the record: {line(seen.refused)}", grave=True)
 
 
 def _node(seen: ObservedMember, reason_key: str) -> Iterator[Sentence]:
     node = seen.node
     if node is None:
         if seen.node_known:
-            yield Sentence("Node", f"{seen.entry.node} is gone from Kubernetes", grave=True)
+            yield Sentence("Node", f"{seen.entry.node} no longer exists in Kubernetes", grave=True)
         return
     told = condition(node.status.conditions, "Ready")
     if told is None or told.status != "True":
@@ -108,36 +106,36 @@ def _cordon_reason(pod: Pod | None, node: Node, key: str) -> str:
     # The operator knows under which key people write it, and has copied it to the Pod.
     copied = "" if pod is None else pod.metadata.annotations.get(names.CORDON, "")
     reason = copied or node.metadata.annotations.get(key, "")
-    return f": {line(reason)}" if reason else ", and nobody wrote down why"
+    return f": {line(reason)}" if reason else ", without a reason"
 
 
 def _pod(seen: ObservedMember) -> Iterator[Sentence]:
     pod = seen.pod
     if pod is None:
         if seen.entry.state == "joined":
-            yield Sentence("Pod", "there is none; the NodeSet controller makes one, or says why not", grave=True)
+            yield Sentence("Pod", "none yet; the NodeSet controller creates one, or reports why it cannot", grave=True)
         return
     yield _life(pod)
     if names.CORDON in pod.metadata.annotations:
-        yield Sentence("Pod", "it says that its Node is cordoned, which the Pod controller has written there")
+        yield Sentence("Pod", "marked as cordoned by the Pod controller, because its Node is")
     if (drain := pod.metadata.annotations.get(names.KEPT_DRAIN)) is not None:
-        text = f"it says that a person had drained this machine before it left: {line(drain)}"
-        yield Sentence("Pod", f"{text}. A new record of Slurm gets that drain again")
+        text = f"has a saved drain from before its Node was removed: {line(drain)}"
+        yield Sentence("Pod", f"{text}. A new Slurm node gets that drain again")
     if (why := pending_deletion(pod)) is not None:
-        done = "Slurm has let it go" if cleared(pod) else "it stays until Slurm has no job there"
-        yield Sentence("Pod", f"it has to go: {line(why)}; {done}")
+        done = "Slurm has released it" if cleared(pod) else "it stays until its jobs have ended"
+        yield Sentence("Pod", f"marked for deletion: {line(why)}; {done}")
 
 
 def _life(pod: Pod) -> Sentence:
     if terminating(pod):
-        return Sentence("Pod", "it is ending", since=pod.metadata.deletion_timestamp, grave=True)
+        return Sentence("Pod", "terminating", since=pod.metadata.deletion_timestamp, grave=True)
     if finished(pod):
-        return Sentence("Pod", f"it has ended ({pod.status.phase}){_because(cause_of(pod))}", grave=True)
+        return Sentence("Pod", f"ended ({pod.status.phase}){_because(cause_of(pod))}", grave=True)
     if ready(pod):
-        return Sentence("Pod", "it is ready")
+        return Sentence("Pod", "ready")
     told = condition(pod.status.conditions, "Ready")
     since = told.last_transition_time if told else pod.metadata.creation_timestamp
-    return Sentence("Pod", f"it is not ready{_because(cause_of(pod))}", since=since, grave=True)
+    return Sentence("Pod", f"not ready{_because(cause_of(pod))}", since=since, grave=True)
 
 
 def _slurm(seen: ObservedMember) -> Iterator[Sentence]:
@@ -146,39 +144,37 @@ def _slurm(seen: ObservedMember) -> Iterator[Sentence]:
         return
     drain = condition(pod.status.conditions, names.SLURM_DRAIN)
     if drain is None:
-        yield Sentence("Slurm", "the syncer has not said anything about this node yet", grave=True)
+        yield Sentence("Slurm", "the syncer has not reported on this node yet", grave=True)
         return
     if drain.status == "Unknown":
-        yield Sentence("Slurm", f"it does not know this node: {_why(drain)}", drain.last_transition_time, grave=True)
+        yield Sentence("Slurm", f"does not know this node: {_why(drain)}", drain.last_transition_time, grave=True)
         return
     if drain.status == "True":
         yield from _drained(seen, drain)
     lost = condition(pod.status.conditions, names.SLURM_NOT_RESPONDING)
     if lost is not None and lost.status == "True":
-        yield Sentence("Slurm", "it does not hear from slurmd there", lost.last_transition_time, grave=True)
+        yield Sentence("Slurm", "gets no answer from slurmd", lost.last_transition_time, grave=True)
     if running(pod):
         told = condition(pod.status.conditions, names.SLURM_RUNNING)
-        yield Sentence("Slurm", f"something runs there{_because(told.message if told else '')}")
+        yield Sentence("Slurm", f"runs jobs{_because(told.message if told else '')}")
     elif drain.status != "True":
-        yield Sentence("Slurm", "it is in service and idle")
+        yield Sentence("Slurm", "in service, idle")
 
 
 def _drained(seen: ObservedMember, drain: Condition) -> Iterator[Sentence]:
-    reason = line(drain.message) or "no reason was given"
+    reason = line(drain.message) or "no reason given"
     if drain.message == drains.NEW:
-        text = "its record is new, and takes no job before the syncer has looked at it: that takes it a moment"
+        text = "its record is new and takes no jobs until the syncer has checked it, which takes a moment"
         yield Sentence("Slurm", text, drain.last_transition_time)
         return
     if drain.message.startswith(drains.PREFIX):
-        text = f'it is drained by the syncer: "{reason}"'
-        text += (
-            ", which follows from the above" if _caused(seen) else ". The cause is gone: the syncer lifts it by itself"
-        )
+        text = f'drained by the syncer: "{reason}"'
+        text += ", for the cause above" if _caused(seen) else ". The cause is gone: the syncer will lift it"
         yield Sentence("Slurm", text, drain.last_transition_time, grave=True)
         return
-    text = f'it is drained, and not by SUNK: "{reason}". SUNK does not lift that'
+    text = f'drained, but not by SUNK: "{reason}". SUNK does not lift this drain'
     if drains.VERIFY in drain.message:
-        text = f'it is drained until the machine is verified: "{reason}"'
+        text = f'drained until the machine is verified: "{reason}"'
     yield Sentence("Slurm", text, drain.last_transition_time, grave=True)
     if drains.VERIFY in drain.message:
         yield _verified(seen.pod)
@@ -187,10 +183,10 @@ def _drained(seen: ObservedMember, drain: Condition) -> Iterator[Sentence]:
 def _verified(pod: Pod | None) -> Sentence:
     told = condition(pod.status.conditions, names.HPC_VERIFICATION) if pod else None
     if told is None:
-        return Sentence("Pod", f"nobody has verified it: it has no condition {names.HPC_VERIFICATION}", grave=True)
-    passed = "passed" if told.status == "True" else "did not pass"
+        return Sentence("Pod", f"not verified yet: it has no condition {names.HPC_VERIFICATION}", grave=True)
+    passed = "passed" if told.status == "True" else "failed"
     return Sentence(
-        "Pod", f"its last verification {passed}; only a pass after the drain counts", told.last_transition_time
+        "Pod", f"the last verification {passed}; only one that passes after the drain counts", told.last_transition_time
     )
 
 
@@ -204,18 +200,18 @@ def _caused(seen: ObservedMember) -> bool:
 
 def _syncer(report: Report) -> Iterator[Sentence]:
     if report.held:
-        yield Sentence("Syncer", f"it holds back all that destroys: {line(report.held)}", grave=True)
+        yield Sentence("Syncer", f"holds back all deletions: {line(report.held)}", grave=True)
     if report.delayed:
-        yield Sentence("Syncer", f"it waits: {line(report.delayed)}")
+        yield Sentence("Syncer", f"delays drains: {line(report.delayed)}")
 
 
 def _advice(seen: ObservedMember, cluster: SlurmCluster | None, report: Report) -> Iterator[str]:
     pod, node, name = seen.pod, seen.node, seen.entry.name
     if node is not None and node.spec.unschedulable:
-        yield f"kubectl uncordon {seen.entry.node}    # when the machine is well: Slurm follows by itself"
+        yield f"kubectl uncordon {seen.entry.node}    # once the machine is repaired; Slurm follows"
     if pod is None:
         if seen.entry.state == "joined":
-            yield "sunk status    # what the NodeSet says of itself"
+            yield "sunk status    # what the NodeSet reports"
         return
     at = f"-n {pod.metadata.namespace} {name}"
     if not ready(pod) and not terminating(pod):
@@ -224,17 +220,17 @@ def _advice(seen: ObservedMember, cluster: SlurmCluster | None, report: Report) 
     drain = condition(pod.status.conditions, names.SLURM_DRAIN)
     if drain is None:
         syncer = clusterobjects.named(cluster.metadata.name, clusterobjects.SYNCER) if cluster else "…-syncer"
-        yield f"kubectl logs -n {pod.metadata.namespace} deploy/{syncer} --tail 50    # whether it runs"
+        yield f"kubectl logs -n {pod.metadata.namespace} deploy/{syncer} --tail 50    # does it run?"
     elif drain.status == "True" and not drain.message.startswith(drains.PREFIX):
-        yield f"sunk undrain {name}    # when that is no longer so"
+        yield f"sunk undrain {name}    # once the reason no longer applies"
     if pending_deletion(pod) is not None and running(pod):
-        yield f"squeue -w {name}    # what it waits for; the Pod goes when that has ended"
+        yield f"squeue -w {name}    # the jobs it waits for; the Pod is deleted after these end"
     if report.held:
-        yield "sunk status    # look at what is held back, and accept it if it is true"
+        yield "sunk status    # check what is held back, and confirm it if it is correct"
 
 
 def _why(told: Condition | None) -> str:
-    return line(told.message or told.reason) if told and (told.message or told.reason) else "no reason was given"
+    return line(told.message or told.reason) if told and (told.message or told.reason) else "no reason given"
 
 
 def _because(text: str) -> str:

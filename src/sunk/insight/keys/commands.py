@@ -17,27 +17,27 @@ if TYPE_CHECKING:
     from sunk.model.contract.keyset import KeySet
 
 _READ_AGAIN = """\
-Files in Pods follow within two minutes; docs/guides/security.md says how to see that all have. Then have the daemons read them, and repeat it for Pods that were away:
+Files in Pods are updated within two minutes; docs/guides/security.md says how to check. Then make the daemons read them, and repeat this for Pods that were down:
   kubectl exec deployment/{cluster}-controller -c slurmctld -- scontrol reconfigure
   kubectl rollout restart deployment/{cluster}-accounting
 """
 _THEN = {
-    "add": "When every daemon has read them, and not before: sunk keys use {kid}",
-    "use": "When every daemon has read them, and ten minutes have passed: sunk keys drop with the id of the old key",
-    "drop": "What still has only the dropped key is no longer believed.",
+    "add": "Only after every daemon has read them: sunk keys use {kid}",
+    "use": "Only after every daemon has read them and ten minutes have passed: sunk keys drop, with the id of the old key",
+    "drop": "Daemons that have only the dropped key are no longer trusted.",
 }
 
 
 @click.group()
 def keys() -> None:
-    """Exchange the key of Slurm while jobs run.
+    """Rotate Slurm's key while jobs run.
 
     \b
       sunk keys add
-      sunk keys use ID       when every daemon knows the new key
-      sunk keys drop OLD     when every daemon uses it
+      sunk keys use ID       once every daemon knows the new key
+      sunk keys drop OLD     once every daemon uses it
 
-    docs/guides/security.md, "Rotate the key of Slurm", has what to do between the steps.
+    docs/guides/security.md, "Rotate the key of Slurm", describes what to do between the steps.
     """  # noqa: D301 - click's mark for a paragraph that is not wrapped
 
 
@@ -48,7 +48,7 @@ _cluster = click.option("--cluster", "-c", default="slurm", show_default=True, h
 @_cluster
 @reaching
 def list_(*, cluster: str, kubeconfig: Path | None, context: str | None, namespace: str | None) -> None:
-    """Show the ids of the keys, and which is used. The keys themselves are never shown."""
+    """List the ids of the keys and mark the one in use. The keys themselves are never shown."""
 
     async def show(client: "Client", where: str) -> "KeySet":
         from sunk.insight.keys.secret import load
@@ -59,11 +59,11 @@ def list_(*, cluster: str, kubeconfig: Path | None, context: str | None, namespa
 
 
 @keys.command()
-@click.option("--id", "kid", default="", help="Its id; the date of today unless told.")
+@click.option("--id", "kid", default="", help="Id of the new key.  [default: today's date]")
 @_cluster
 @reaching
 def add(*, kid: str, cluster: str, kubeconfig: Path | None, context: str | None, namespace: str | None) -> None:
-    """Make a new key, which daemons accept and do not use yet."""
+    """Add a new key, which daemons accept but do not use yet."""
     from datetime import UTC, datetime
     from secrets import token_bytes
 
@@ -79,7 +79,7 @@ def add(*, kid: str, cluster: str, kubeconfig: Path | None, context: str | None,
 @_cluster
 @reaching
 def use(*, kid: str, cluster: str, kubeconfig: Path | None, context: str | None, namespace: str | None) -> None:
-    """Have daemons sign with this key. Those that do not know it yet refuse what is signed with it."""
+    """Make daemons sign with this key. Daemons that do not know it yet refuse such messages."""
     _change("use", kid, lambda one: one.use(kid), cluster=cluster, at=(kubeconfig, context, namespace))
 
 
@@ -88,7 +88,7 @@ def use(*, kid: str, cluster: str, kubeconfig: Path | None, context: str | None,
 @_cluster
 @reaching
 def drop(*, kid: str, cluster: str, kubeconfig: Path | None, context: str | None, namespace: str | None) -> None:
-    """Take a key away. The one in use is not taken."""
+    """Remove a key. The key in use cannot be removed."""
     _change("drop", kid, lambda one: one.drop(kid), cluster=cluster, at=(kubeconfig, context, namespace))
 
 
@@ -112,4 +112,4 @@ def _change(
 
 def _show(keyset: "KeySet") -> None:
     for key in keyset.keys:
-        click.echo(f"{key.kid}{'  (used)' if key.kid == keyset.default.kid else ''}")
+        click.echo(f"{key.kid}{'  (in use)' if key.kid == keyset.default.kid else ''}")

@@ -39,7 +39,9 @@ async def load(client: Client, namespace: str, *, cluster: str) -> Keyring:
     try:
         secret = await client.get(SECRETS, name, namespace=namespace)
     except NotFound:
-        raise Refusal(f"there is no Secret {namespace}/{name}. Name the SlurmCluster with --cluster.") from None
+        raise Refusal(
+            f"Secret {namespace}/{name} does not exist. Set the name of the SlurmCluster with --cluster."
+        ) from None
     if jwks := secret.data.get(SLURM_JWKS):
         keys = keyset.read(base64.b64decode(jwks))
     elif key := secret.data.get(SLURM_KEY):
@@ -59,5 +61,7 @@ async def change(client: Client, namespace: str, *, cluster: str, to: Callable[[
     try:
         await client.patch(SECRETS, keyring.name, Merge(body), namespace=namespace)
     except Conflict:
-        raise Refusal(f"Secret {namespace}/{keyring.name} was changed meanwhile. Look at it, and ask again.") from None
+        raise Refusal(
+            f"Secret {namespace}/{keyring.name} was changed in the meantime. Check it and try again."
+        ) from None
     return wanted

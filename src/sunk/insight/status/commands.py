@@ -19,9 +19,9 @@ AROUND = 12
 
 @click.command()
 @reaching
-@click.option("--all-namespaces", "-A", "everywhere", is_flag=True, help="Of all namespaces.")
-@click.option("--json", "as_json", is_flag=True, help="For programs; with --watch one line a change.")
-@click.option("--watch", "-w", is_flag=True, help="Stay, and draw anew when something changes. Ctrl-C ends it.")
+@click.option("--all-namespaces", "-A", "everywhere", is_flag=True, help="Show all namespaces.")
+@click.option("--json", "as_json", is_flag=True, help="JSON output; with --watch one line per change.")
+@click.option("--watch", "-w", is_flag=True, help="Keep running and redraw on changes. Stop with Ctrl-C.")
 def status(  # noqa: PLR0913 - one argument an option
     *,
     kubeconfig: Path | None,
@@ -31,18 +31,17 @@ def status(  # noqa: PLR0913 - one argument an option
     as_json: bool,
     watch: bool,
 ) -> None:
-    """Show SlurmClusters, their parts and their nodes.
+    """Show SlurmClusters, their components and their nodes.
 
-    Conditions that do not hold are shown with what they say, and every member of a NodeSet that is not plainly well
-    with what is with it; the others are counted. Ages are in brackets. Only reads, and only from Kubernetes: what Slurm
-    itself says is shown by `sunk slurm`.
+    Lists every condition that does not hold, and every NodeSet member that has a problem; healthy members are only
+    counted. Ages are in brackets. Read-only, and reads only from Kubernetes: `sunk slurm` shows what Slurm reports.
 
     \b
       sunk status
       sunk status -A --watch
       sunk status --json | jq '.clusters[] | select(.ready | not) | .concerns'
 
-    Colours are off when the output is no terminal, and when NO_COLOR is set.
+    No colours if the output is not a terminal or NO_COLOR is set.
     """  # noqa: D301 - click's mark for a paragraph that is not wrapped
 
     async def show(client: "Client", where: str) -> None:

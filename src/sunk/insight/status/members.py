@@ -43,20 +43,20 @@ def notes(seen: ObservedMember) -> tuple[Note, ...]:
 
 def _membership(seen: ObservedMember) -> Iterator[Note]:
     if seen.entry.state == "leaving":
-        yield Note(line(seen.entry.reason) or "no reason was given")
+        yield Note(line(seen.entry.reason) or "no reason given")
     if seen.refused:
-        yield Note(f"Slurm does not let it go: {line(seen.refused)}", grave=True)
+        yield Note(f"Slurm cannot release it: {line(seen.refused)}", grave=True)
 
 
 def _of_node(seen: ObservedMember) -> Iterator[Note]:
     node = seen.node
     if node is None:
         if seen.node_known:
-            yield Note("its Node is gone", grave=True)
+            yield Note("Node is gone", grave=True)
         return
     told = condition(node.status.conditions, "Ready")
     if told is None or told.status != "True":
-        yield Note("its Node is not ready", since=told.last_transition_time if told else None, grave=True)
+        yield Note("Node is not ready", since=told.last_transition_time if told else None, grave=True)
     if node.spec.unschedulable:
         yield Note("cordoned")
 
@@ -65,29 +65,29 @@ def _of_pod(seen: ObservedMember) -> Iterator[Note]:
     pod = seen.pod
     if pod is None:
         gone = seen.entry.state == "leaving"
-        yield Note("its Pod is gone, and Slurm has still to forget it" if gone else "has no Pod", grave=not gone)
+        yield Note("its Pod is gone, its record in Slurm is not yet" if gone else "no Pod", grave=not gone)
         return
     yield from _life(pod)
     yield from _in_slurm(pod)
     why = pending_deletion(pod)
     if why is not None and not (seen.entry.state == "leaving" and why == seen.entry.reason):
-        yield Note(f"has to go: {line(why)}")
+        yield Note(f"marked for deletion: {line(why)}")
     if cleared(pod):
-        yield Note("Slurm has let it go")
+        yield Note("released by Slurm")
 
 
 def _life(pod: Pod) -> Iterator[Note]:
     if terminating(pod):
-        yield Note("its Pod is ending", since=pod.metadata.deletion_timestamp)
+        yield Note("Pod is terminating", since=pod.metadata.deletion_timestamp)
     elif finished(pod):
-        yield Note(_because(f"its Pod has ended ({pod.status.phase})", cause_of(pod)), grave=True)
+        yield Note(_because(f"Pod has ended ({pod.status.phase})", cause_of(pod)), grave=True)
     elif pod.status.phase != "Running":
-        text = _because("its Pod is pending", cause_of(pod))
+        text = _because("Pod is pending", cause_of(pod))
         yield Note(text, since=pod.metadata.creation_timestamp, grave=True)
     elif not ready(pod):
         told = condition(pod.status.conditions, "Ready")
         since = told.last_transition_time if told else None
-        yield Note(_because("its Pod is not ready", cause_of(pod)), since=since, grave=True)
+        yield Note(_because("Pod is not ready", cause_of(pod)), since=since, grave=True)
 
 
 def _in_slurm(pod: Pod) -> Iterator[Note]:
@@ -97,14 +97,14 @@ def _in_slurm(pod: Pod) -> Iterator[Note]:
         yield Note(_because(by, line(drain.message)), since=drain.last_transition_time)
     lost = condition(pod.status.conditions, names.SLURM_NOT_RESPONDING)
     if lost is not None and lost.status == "True":
-        yield Note("Slurm does not hear from it", since=lost.last_transition_time, grave=True)
+        yield Note("not responding in Slurm", since=lost.last_transition_time, grave=True)
 
 
 def cause_of(pod: Pod) -> str:
     """Why it is as it is: what a container waits for or ended with, why no Node took it, what the kubelet says."""
     for container in pod.status.container_statuses:
         state = container.state
-        if state.waiting is not None and state.waiting.reason not in {"", "ContainerCreating", "PodInitializing"}:
+        if state.waiting is not None and not state.waiting.starting:
             return _joined(container.name, state.waiting.reason, state.waiting.message)
         if state.terminated is not None:
             return _joined(container.name, state.terminated.reason, f"exit code {state.terminated.exit_code}")

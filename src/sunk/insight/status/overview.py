@@ -185,7 +185,7 @@ def _concerns(conditions: Iterable[Condition], *, seen: int, meta: Metadata) -> 
     """Conditions that are not as they should be, each message once."""
     # A deletion counts as a change of the spec too, and nobody acts upon the spec of what is to go.
     if seen < meta.generation and meta.deletion_timestamp is None:
-        advice = "the operator has not acted upon its spec yet: look whether it runs, if this lasts"
+        advice = "the operator has not processed the spec yet: if this lasts, check that it runs"
         yield Concern(OBSERVED, "Waiting", advice)
     bad = [
         condition

@@ -63,7 +63,7 @@ async def _ours(client: Client, resource: Resource[R], scope: Scope) -> tuple[R,
         return await _all(client, resource, scope)
     except NotFound as unknown:
         raise Refusal(
-            f'the cluster knows no {resource.plural}: install the chart "sunk", or name another context'
+            f'the cluster has no resource {resource.plural}: install the chart "sunk", or use another context'
         ) from unknown
 
 
@@ -109,7 +109,7 @@ class SnapshotFollower:
             await self._client.request("GET", "/version")
             self.trouble = ""
         except KubeError as lost:
-            self.trouble = f"The API server does not answer; below is what was last known. ({lost})"
+            self.trouble = f"The API server does not answer; this is the last known state. ({lost})"
 
     def _found(self) -> ClusterSnapshot:
         return ClusterSnapshot(
@@ -147,15 +147,14 @@ class SnapshotFollower:
         except TimeoutError:
             late = ", ".join(one.store.name for one in self._all if not one.store.synced)
             raise Refusal(
-                f"{late} could be read but not watched within {PATIENCE:.0f} s: have the right to watch granted, or leave "
-                "--watch out"
+                f"{late} could be read but not watched within {PATIENCE:.0f} s: get the right to watch, or omit --watch"
             ) from None
 
     def _expect_alive(self) -> None:
         """A task that ends by itself is a fault, and what it fed would look like a quiet day."""
         for task in self._tasks:
             if task.done():
-                raise Refusal(f"{task.get_name()} is no longer followed ({task.exception()}): start anew")
+                raise Refusal(f"{task.get_name()} is no longer watched ({task.exception()}): start again")
 
 
 async def follow(client: Client, namespace: str) -> AsyncGenerator[tuple[ClusterSnapshot, str]]:

@@ -23,15 +23,15 @@ def draw(found: Overview, *, now: datetime, where: str = "", most: int | None = 
     """The page, with at most so many lines about members. `where` is what was looked at, for when there is nothing."""
     if not found.clusters and not found.node_sets:
         return Text(
-            f"No SlurmCluster and no NodeSet {where or 'anywhere'}.{'' if not where else ' -A looks everywhere.'}"
+            f"No SlurmCluster and no NodeSet {where or 'anywhere'}.{'' if not where else ' -A shows all namespaces.'}"
         )
     lines = Room(most)
     blocks = [_cluster(one, now=now, room=lines) for one in found.clusters]
     if found.node_sets:
-        title = Text("NodeSets of no SlurmCluster", style="bold")
+        title = Text("NodeSets without a SlurmCluster", style="bold")
         blocks.append(Group(title, *_indented(_sets(found.node_sets, now=now, room=lines))))
     if not found.nodes_known:
-        blocks.append(Text("Nodes may not be read by you: cordons and lost Nodes are not shown.", style="dim"))
+        blocks.append(Text("You may not read Nodes, so cordons and lost Nodes are not shown.", style="dim"))
     return Group(*_spaced(blocks))
 
 
@@ -72,10 +72,10 @@ def _facts(cluster: ClusterView) -> Iterator[Text]:
     if not cluster.config_wanted:
         yield Text("no configuration yet", style="dim")
     elif cluster.config_wanted == cluster.config_applied:
-        yield Text(f"configuration {cluster.config_wanted[:SHORT]} in force")
+        yield Text(f"configuration {cluster.config_wanted[:SHORT]} applied")
     else:
-        before = f"{cluster.config_applied[:SHORT]} in force" if cluster.config_applied else "none in force"
-        yield Text(f"configuration {cluster.config_wanted[:SHORT]} wanted, {before}", style="yellow")
+        before = f", running {cluster.config_applied[:SHORT]}" if cluster.config_applied else ""
+        yield Text(f"configuration {cluster.config_wanted[:SHORT]} not applied yet{before}", style="yellow")
 
 
 def _part(part: PartView) -> Text:
@@ -130,7 +130,7 @@ def _some(number: int) -> Text:
 
 
 def _members(rows: Iterable[MemberView], *, now: datetime) -> Table:
-    table = columns("NODE", "POD", "STATE", "WHAT IS WITH IT")
+    table = columns("NODE", "POD", "STATE", "REASON")
     for member in rows:
         notes = Text("; ").join(_note(each, now=now) for each in member.notes)
         table.add_row(
@@ -147,8 +147,8 @@ def _note(note: Note, *, now: datetime) -> Text:
 
 def _summary(sets: Iterable[NodeSetView], members: Sequence[MemberView], *, hidden: int) -> Text:
     well = sum(one.well for one in sets)
-    text = f"{well} member{' is' if well == 1 else 's are'} well, {len(members)} not"
-    return Text(f"{text}; {hidden} of these not shown, for lack of room" if hidden else text, style="dim")
+    text = f"{well} member{' is' if well == 1 else 's are'} healthy, {len(members)} not"
+    return Text(f"{text}; {hidden} of these not shown (screen too small)" if hidden else text, style="dim")
 
 
 def _age(since: datetime | None, *, now: datetime) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sunk.model import loopclock
+from sunk.model.wording import counted
 from sunk.service.asking import asked, reaching
 
 if TYPE_CHECKING:
@@ -19,31 +20,34 @@ BROKEN = 1
 UNJUDGED = 3
 """Between wrong usage (2) and the rest: no law was seen to be broken, and one side could not be seen."""
 _NO_NODES = (
-    "Nodes are not looked at, for this account may not read them: what they carry and show (laws 2 and 5) is not judged. "
-    "Run this also from where Nodes may be read."
+    "This account may not read Nodes, so Node labels, taints and conditions (laws 2 and 5) are not checked. "
+    "Also run this with an account that may read Nodes."
 )
 
 
 @click.command()
 @reaching
 @click.option(
-    "--cluster", envvar="SUNK_CLUSTER", default="", help="Whose Slurm it is that this machine reaches, if any."
+    "--cluster",
+    envvar="SUNK_CLUSTER",
+    default="",
+    help="SlurmCluster to check, if its slurmctld is reachable from here.",
 )
 @click.option(
     "--for",
     "seconds",
     type=click.FloatRange(min=0),
     metavar="SECONDS",
-    help="How long to watch. Without it, until Ctrl-C.",
+    help="How long to watch.  [default: until Ctrl-C]",
 )
 @click.option(
     "--patience",
     type=click.FloatRange(min=0),
     default=0.0,
     metavar="SECONDS",
-    help="How much later than usual the other side may follow, where parts of SUNK are killed on purpose.",
+    help="Extra seconds before a mismatch counts, for tests that kill parts of SUNK.",
 )
-@click.option("--json", "as_json", is_flag=True, help="For programs: a line for each law that is broken.")
+@click.option("--json", "as_json", is_flag=True, help="JSON output, one line per broken law.")
 def verify(  # noqa: PLR0913 - one argument an option
     *,
     kubeconfig: Path | None,
@@ -54,13 +58,13 @@ def verify(  # noqa: PLR0913 - one argument an option
     patience: float,
     as_json: bool,
 ) -> None:
-    """Watch a cluster, and say when a law is broken.
+    """Watch a cluster and report broken laws.
 
-    The laws are those of docs/concepts/laws.md: no Pod deleted under a job, no drain of ours without a cause, no Node in
-    two NodeSets, and so on. What takes a moment to travel from one side to the other is given that moment. Only reads.
-    Ends with code 1 if a law was broken, and with 3 if none was but Slurm did not answer in the end.
+    docs/concepts/laws.md lists the laws: no Pod deleted under a job, no SUNK drain without a cause, no Node in two
+    NodeSets, and so on. Mismatches are reported only after a grace period. Read-only. Exits with 1 if a law was broken,
+    and with 3 if none was but Slurm did not answer at the end.
 
-    Where libslurm and a Slurm are in reach both sides are watched, elsewhere that of Kubernetes alone:
+    With libslurm and a reachable Slurm, both sides are watched; otherwise only Kubernetes:
 
     \b
       kubectl exec deploy/slurm-syncer -- sunk verify --for 60
@@ -130,7 +134,7 @@ async def _mirror(stack: AsyncExitStack) -> "Mirror | None":
 def _scope(where: str, *, slurm: str, nodes: bool) -> str:
     """What is looked at, and what is not; `slurm` is whose."""
     both = f"Watching namespace {where} and the Slurm of {slurm}."
-    alone = f"Watching namespace {where}. Slurm is not looked at: run this in the syncer's Pod for that."
+    alone = f"Watching namespace {where}. Slurm is not watched: run this in the syncer's Pod to include it."
     return (both if slurm else alone) + ("" if nodes else f" {_NO_NODES}")
 
 
@@ -144,7 +148,7 @@ def _line(breach: "Breach", *, as_json: bool) -> str:
 
 
 def _sum_up(watching: "Watcher", broken: int, *, seconds: float) -> None:
-    found = f"{broken} time(s) a law was broken" if broken else "No law was seen to be broken"
+    found = counted(broken, "violation") if broken else "No law was broken"
     lost = watching.lost_slurm
-    slurm = f" Slurm does not answer, and nothing is said about it: {lost}" if lost else ""
-    click.echo(f"{found} in {seconds:.0f} s; {watching.changes} changes were seen.{slurm}", err=True)
+    slurm = f" Slurm stopped answering, so its checks are incomplete: {lost}" if lost else ""
+    click.echo(f"{found} in {seconds:.0f} s; {counted(watching.changes, 'change')} seen.{slurm}", err=True)

@@ -18,6 +18,7 @@ from msgspec import Struct
 from sunk.kube.core import Node, Pod, condition
 from sunk.model import names
 from sunk.model.contract import drains
+from sunk.model.contract.syncerwrites import POD_CONDITIONS
 from sunk.model.nodeslice import Entry
 from sunk.objects.computepods import cleared, finished, may_hold_job, pending_deletion, ready, terminating
 from sunk.objects.nodesets import NodeSet
@@ -32,14 +33,13 @@ WAVE: Final = 90.0
 BRIEF: Final = 2.0
 """A record that was lifted a moment ago may meet a cordon that came a moment later."""
 LONG: Final = 300.0
-YOUNG: Final = timedelta(seconds=10)
-"""A Pod may be so old when Slurm's record of the one before it is seen to be gone."""
+DELETION_SEEN_WITHIN: Final = timedelta(seconds=10)
+"""Within this time the deletion of a record is seen. A Pod that is younger may be the next one, made after it."""
 SUDDEN: Final = 3.0
 """A drain of ours that takes the place of somebody else's so soon after its cause did not wait for that to be lifted."""
 _OUT: Final = NodeFlag.DRAIN | NodeFlag.FAIL
 _REBOOT: Final = NodeFlag.REBOOT_REQUESTED | NodeFlag.REBOOT_ISSUED
-_CARRIED: Final = (names.SLURM_DRAIN, names.SLURM_RUNNING, names.SLURM_NOT_RESPONDING)
-_ON_NODES: Final = (*_CARRIED, names.SLURM_CORDON)
+_ON_NODES: Final = (*POD_CONDITIONS, names.SLURM_CORDON)
 _LABELS: Final = (names.NODESET, names.NAMESPACE, names.CLUSTER, names.POD)
 
 
@@ -104,7 +104,7 @@ def _shared_nodes(sides: Snapshot) -> Iterator[Fault]:
     for node, found in owners.items():
         if len(found) > 1:
             sets = ", ".join(sorted(_set_name(sides, uid) for uid in found))
-            yield Fault(5, "shared Node", f"Node {node}", f"is a member of several NodeSets: {sets}", grace=MOMENT)
+            yield Fault(5, "shared Node", f"Node {node}", f"belongs to several NodeSets: {sets}", grace=MOMENT)
 
 
 def _left_behind(sides: Snapshot) -> Iterator[Fault]:
@@ -113,9 +113,7 @@ def _left_behind(sides: Snapshot) -> Iterator[Fault]:
         if name in taken or names.CLAIM in node.metadata.annotations:
             continue
         if remains := ", ".join(_remains(node)):
-            yield Fault(
-                5, "left behind", f"Node {name}", f"is a member of no NodeSet and still carries {remains}", grace=LONG
-            )
+            yield Fault(5, "left behind", f"Node {name}", f"belongs to no NodeSet but still has {remains}", grace=LONG)
 
 
 def _remains(node: Node) -> Iterator[str]:
@@ -130,14 +128,14 @@ def _member(sides: Snapshot, name: str, entry: Entry) -> Iterator[Fault]:
     if pod is not None and node is not None and pod.spec.node_name == node.metadata.name and not terminating(pod):
         yield from _carried(pod, node)
     if entry.state == "leaving" and pod is None:
-        yield Fault(7, "not leaving", f"member {name}", "is leaving, has no Pod, and has not left", grace=LONG)
+        yield Fault(7, "not leaving", f"member {name}", "is leaving and has no Pod, but is still listed", grace=LONG)
 
 
 def _carried(pod: Pod, node: Node) -> Iterator[Fault]:
     """What the Pod says of Slurm, the Node says too."""
     if names.CLAIM not in node.metadata.annotations:
         return
-    for kind in _CARRIED:
+    for kind in POD_CONDITIONS:
         told, shown = condition(pod.status.conditions, kind), condition(node.status.conditions, kind)
         wanted, found = (one.status if one else "Unknown" for one in (told, shown))
         if wanted != found:
@@ -159,18 +157,18 @@ def _row(sides: Snapshot, row: Row) -> Iterator[Fault]:
     held = sides.members.get(row.name, ())
     if not held or held[0].cluster != sides.cluster:
         if drains.EXTRA_KEY in extra.read(row.extra):
-            yield Fault(3, "left record", about, "is marked as ours and is in no NodeSlice", grace=LONG)
+            yield Fault(3, "left record", about, "is marked as SUNK's but is in no NodeSlice", grace=LONG)
         return
     causes = [*_causes(sides, held[0].entry)]
     if text := sides.lifted.get(row.name):
-        words = f'is in service though somebody drained it, "{text}", when a drain of ours was lifted'
+        words = f'is in service though someone else drained it ("{text}") when SUNK lifted its own drain'
         yield Fault(0, "lifted drain", about, words, grace=MOMENT)
     if row.state.draining and _is_ours(row) and not causes and _can_be_lifted(row):
         yield Fault(
             2,
             "drain without cause",
             about,
-            f'is drained with "{row.reason}", for which there is no cause',
+            f'is drained with "{row.reason}", which has no cause',
             grace=MOMENT,
         )
     if causes and not _is_out(row) and _can_work(row):
@@ -184,12 +182,12 @@ def _new(sides: Snapshot, row: Row, causes: list[str]) -> Iterator[Fault]:
     """A record that nobody has looked at yet takes no job."""
     about, jobs = f"Slurm node {row.name}", ", ".join(map(str, sides.jobs.get(row.name, ())))
     if row.state.draining and row.reason == drains.NEW and jobs:
-        yield Fault(2, "job on new record", about, f"runs job {jobs} though nobody has looked at its record yet")
+        yield Fault(2, "job on new record", about, f"runs job {jobs} though its record has not been checked yet")
     pod = sides.pods.get(row.name)
     if _is_out(row) or drains.EXTRA_KEY in extra.read(row.extra) or pod is None or not _can_work(row):
         return
     kept = pod.metadata.annotations.get(names.KEPT_DRAIN, "")
-    whys = [f"a person had drained it before it left: {kept[:100]}"] * bool(kept)
+    whys = [f"someone drained it before it left: {kept[:100]}"] * bool(kept)
     if whys := [*whys, *(why for why in causes if "cordoned" in why)]:
         text = f"has a new record that takes jobs ({jobs or 'none yet'}) though {' and '.join(whys)}"
         yield Fault(2, "new record", about, text, grace=BRIEF)
@@ -199,7 +197,7 @@ def _owed(sides: Snapshot, row: Row, entry: Entry) -> Iterator[Fault]:
     """A person's drain is there again when the machine is."""
     said = sides.owed.get(entry.node)
     if said is not None and entry.state == "joined" and not _is_out(row) and _can_work(row):
-        text = f"takes jobs though a person had drained its machine before Node {entry.node} was deleted: {said}"
+        text = f"takes jobs though someone drained its machine before Node {entry.node} was deleted: {said}"
         yield Fault(0, "lost drain", f"Slurm node {row.name}", text, grace=MOMENT)
 
 
@@ -234,14 +232,25 @@ def _causes(sides: Snapshot, entry: Entry) -> Iterator[str]:
         if entry.state != "parked":
             yield "it has no Pod"
     elif terminating(pod) or finished(pod):
-        yield "its Pod is ending"
+        yield "its Pod is terminating"
     elif not ready(pod):
         yield "its Pod is not ready"
     if pod is not None and pending_deletion(pod) is not None:
-        yield "its Pod has to go"
-    node = None if sides.nodes is None else sides.nodes.get(entry.node)
-    if pod is not None and (names.CORDON in pod.metadata.annotations or (node is not None and node.spec.unschedulable)):
+        yield "its Pod is marked for deletion"
+    if _is_cordoned(sides, pod):
         yield "its Node is cordoned"
+
+
+def _is_cordoned(sides: Snapshot, pod: Pod | None) -> bool:
+    if pod is None:
+        return False
+    node = None if sides.nodes is None else sides.nodes.get(pod.spec.node_name)
+    return names.CORDON in pod.metadata.annotations or (node is not None and node.spec.unschedulable)
+
+
+def _tells_of_cordon(row: Row) -> bool:
+    causes = drains.read(row.reason)
+    return causes is not None and causes.cordon is not None
 
 
 def causes_of(pod: Pod) -> frozenset[str]:
@@ -272,7 +281,7 @@ def replaced_drain(sides: Snapshot, before: Row, after: Row, *, young: float | N
 
     `young` is how old its newest cause is, in seconds; None if no cause is newer than that drain. Who lifts a drain under
     which a cause of ours holds gets ours at once, and the moment between is not seen. A node that was DOWN and is not any
-    more was lifted by whoever resumed it.
+    more was lifted by whoever resumed it. And who writes our prefix by hand, and of a cordon that is not there, is not us.
     """
     resumed = before.state.base is NodeBase.DOWN and after.state.base is not NodeBase.DOWN
     if resumed or not _is_out(before) or _is_ours(before) or before.reason in {"", drains.NOT_RESPONDING}:
@@ -285,10 +294,11 @@ def replaced_drain(sides: Snapshot, before: Row, after: Row, *, young: float | N
         or drains.VERIFY in before.reason
         or young is None
         or young > SUDDEN
+        or (_tells_of_cordon(after) and not _is_cordoned(sides, pod))
     ):
         return
     word = "FAIL" if NodeFlag.FAIL in before.state else "drain"
-    text = f'is drained with "{after.reason}", which has overwritten a {word} of somebody else, "{before.reason}"'
+    text = f'is drained with "{after.reason}", which replaced the {word} of someone else, "{before.reason}"'
     yield Fault(0, "replaced drain", f"Slurm node {after.name}", text)
 
 
@@ -311,7 +321,7 @@ def deleted_pod(sides: Snapshot, before: Pod, after: Pod | None) -> Iterator[Fau
     if why is None or not may_hold_job(before) or _forced(sides, name):
         return
     if not cleared(before):
-        yield Fault(4, "deleted Pod", f"Pod {name}", f"was deleted ({why}) without Slurm having let it go")
+        yield Fault(4, "deleted Pod", f"Pod {name}", f"was deleted ({why}) before Slurm released it")
     elif jobs := sides.jobs.get(name):
         yield Fault(4, "deleted Pod", f"Pod {name}", f"was deleted ({why}) under job {', '.join(map(str, jobs))}")
 
@@ -324,13 +334,14 @@ def deleted_row(sides: Snapshot, before: Row, *, now: datetime) -> Iterator[Faul
     held, pod = sides.members.get(before.name, ()), sides.pods.get(before.name)
     if not held or held[0].cluster != sides.cluster or held[0].entry.state != "joined" or pod is None:
         return
-    if ready(pod) and not _outgrown(before, pod) and not _is_young(pod, now=now):
-        yield Fault(3, "deleted record", about, "was deleted though it is a member, and its Pod is ready")
+    if ready(pod) and not _outgrown(before, pod) and not _came_after(pod, now=now):
+        yield Fault(3, "deleted record", about, "was deleted though it is a member and its Pod is ready")
 
 
-def _is_young(pod: Pod, *, now: datetime) -> bool:
+def _came_after(pod: Pod, *, now: datetime) -> bool:
+    """Whether the record that was deleted may have been that of the Pod before."""
     made = pod.metadata.creation_timestamp
-    return made is not None and now - made < YOUNG
+    return made is not None and now - made < DELETION_SEEN_WITHIN
 
 
 def _outgrown(row: Row, pod: Pod) -> bool:

@@ -246,7 +246,7 @@ class Client:
             if TOO_DEEP in bytes(body):
                 raise RecursionError("it is nested too deep")  # noqa: TRY301 - as if it had been read whole
         except (ValidationError, RecursionError) as error:
-            raise Unreadable(f"{resource.plural}: an object does not fit its record: {error}") from error
+            raise Unreadable(f"{resource.plural}: an object does not match its type: {error}") from error
         except DecodeError as error:  # cut short, or no JSON at all
             raise somebody_else(bytes(body), asked=resource.plural) from error
         return record
@@ -349,12 +349,12 @@ class Client:
         if isinstance(error, AccessError):
             return Unreachable(f"{asked}: {error}", sent=sent)
         found = str(error) or type(error).__name__
-        advice = "see that the API server runs and that the address is right"
+        advice = "check that the API server runs and that the address is right"
         match error:
             case TimeoutError():
                 found = "no answer in time"
             case aiohttp.ClientConnectorCertificateError():
-                found, advice = str(error.certificate_error), "give the CA that signed the API server's certificate"
+                found, advice = str(error.certificate_error), "set the CA that signed the API server's certificate"
             case aiohttp.ClientConnectorError():
                 found = error.os_error.strerror or str(error.os_error)
         return Unreachable(f"{asked} at {self._access.server}: {found}: {advice}", sent=sent)

@@ -28,7 +28,6 @@ is never asked for twice.
 
 import asyncio
 import logging
-import random
 from collections.abc import Awaitable, Callable, Mapping
 from enum import Enum
 from typing import Any, Final, TypeVar
@@ -37,6 +36,7 @@ from msgspec import Struct
 
 from sunk.kube.api.patch import Apply, Body, Json, Patch
 from sunk.kube.errors import ApiError, KubeError, TooManyRequests, Unreachable
+from sunk.model.backoff import BackOff
 
 log = logging.getLogger(__name__)
 
@@ -63,9 +63,7 @@ class Retry(Struct, frozen=True):
     def pause(self, trouble: KubeError, *, attempt: int, spent: float) -> float | None:
         """Say how long to wait before the next attempt; None if there is no time left for one."""
         asked = trouble.retry_after if isinstance(trouble, TooManyRequests) else 0.0
-        grown = min(self.first_delay * 2 ** min(attempt, 32), self.longest_delay)
-        # Half of it at random, so that many who were refused together do not come back together.
-        pause = max(asked, grown * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
+        pause = max(asked, BackOff(self.first_delay, self.longest_delay).jittered(attempt + 1))
         return pause if spent + pause <= self.within else None
 
 
@@ -118,9 +116,9 @@ async def persist(send: Callable[[], Awaitable[T]], *, retry: Retry, repeat: Rep
             pause = retry.pause(trouble, attempt=attempt, spent=clock() - began)
             if pause is None or not may_repeat(trouble, repeat=repeat):
                 if unknown and left_undone(trouble):  # this one was not carried out, but an earlier one may have been
-                    raise Unreachable(f"{trouble}; an earlier try got no answer") from trouble
+                    raise Unreachable(f"{trouble}; an earlier attempt got no answer") from trouble
                 raise
-            log.debug("%s; again in %.1f s", trouble, pause)
+            log.debug("%s; retrying in %.1f s", trouble, pause)
             unknown = unknown or left_unknown(trouble)
         attempt += 1
         await asyncio.sleep(pause)

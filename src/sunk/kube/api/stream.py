@@ -113,7 +113,7 @@ def frame(line: bytes) -> Frame:
     try:
         return _decoded(line)
     except DecodeError as error:
-        raise Unreadable(f"a line of {len(line)} bytes is no watch event: {error}") from error
+        raise Unreadable(f"a line of {len(line)} bytes is not a watch event: {error}") from error
 
 
 def _decoded(line: bytes) -> Frame:

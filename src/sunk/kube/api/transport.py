@@ -7,9 +7,9 @@ it: of all that a gulp took, a twelfth.
 The design. aiohttp reads the head and goes on to own the connection. The TLS layer decrypts all records of a read into
 one buffer of ours, and whoever reads takes what is in it. A full buffer makes the server wait.
 
-The sockets of one client are known from their making to their end. A connection that is broken off in the middle, as every watch is at the end, takes its leave by TLS: it waits for the
-server to do the same, and nobody waits for that. If the process or its loop ends first, a socket is left open. Here
-they are counted, so that a client that was closed has none.
+The sockets of one client are known from their making to their end. A connection that is closed in the middle, as every
+watch is, waits for the server's TLS shutdown, and nobody waits for that. If the process or its loop ends first, a socket
+is left open. Here they are counted, so that a client that was closed has none.
 """
 
 import asyncio

@@ -47,7 +47,7 @@ def in_cluster(folder: Path = SERVICE_ACCOUNT, *, env: Mapping[str, str] = envir
     """Speak as the service account of the Pod we run in."""
     host, port = env.get("KUBERNETES_SERVICE_HOST"), env.get("KUBERNETES_SERVICE_PORT", "443")
     if not host:
-        raise AccessError("KUBERNETES_SERVICE_HOST is not set, so this is no Pod: name a kubeconfig file instead")
+        raise AccessError("KUBERNETES_SERVICE_HOST is not set, so this is not a Pod: specify a kubeconfig file instead")
     read(folder / "token", wanted="the Pod's token")
     return Access(
         server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
@@ -107,17 +107,17 @@ class _Kubeconfig(Struct, rename="kebab"):
 def from_kubeconfig(path: Path | str, *, context: str | None = None) -> Access:
     """Speak as the named context of a kubeconfig, or as its current one."""
     if pathsep in str(path):
-        raise AccessError(f"KUBECONFIG names several files ({path}), and they are not merged here: name one of them")
+        raise AccessError(f"KUBECONFIG lists several files ({path}), which is not supported: specify one of them")
     path = Path(path).expanduser()
     config = _parse(path)
     chosen = context or config.current_context
     if not chosen:
-        raise AccessError(f"{path} has no current-context: name one of {_names(config.contexts)}")
+        raise AccessError(f"{path} has no current-context: choose one of {_names(config.contexts)}")
     view = _pick(config.contexts, chosen, what="context", path=path).context
     cluster = _pick(config.clusters, view.cluster, what="cluster", path=path).cluster
     user = _pick(config.users, view.user, what="user", path=path).user if view.user else _User()
     if not cluster.server:
-        raise AccessError(f'{path}: cluster "{view.cluster}" has no server: add the address of the API server to it')
+        raise AccessError(f'{path}: cluster "{view.cluster}" has no server: add the address of the API server')
     return Access(
         server=cluster.server.rstrip("/"),
         tls=_tls(cluster, user, path=path) if cluster.server.startswith("https:") else None,
@@ -132,9 +132,9 @@ def _parse(path: Path) -> _Kubeconfig:
         tree = yaml.load(read(path, wanted="a kubeconfig"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe loaders
         return msgspec.convert(tree, _Kubeconfig)
     except yaml.YAMLError as error:
-        raise AccessError(f"{path} is no YAML ({error}): write it anew or name another file") from error
+        raise AccessError(f"{path} is not YAML ({error}): correct it or specify another file") from error
     except msgspec.ValidationError as error:
-        raise AccessError(f"{path} is no kubeconfig: {error}. Correct it or name another file") from error
+        raise AccessError(f"{path} is not a kubeconfig: {error}. Correct it or specify another file") from error
 
 
 _Named = _NamedCluster | _NamedUser | _NamedContext
@@ -142,14 +142,14 @@ N = TypeVar("N", _NamedCluster, _NamedUser, _NamedContext)
 
 
 def _names(entries: tuple[_Named, ...]) -> str:
-    return ", ".join(f'"{entry.name}"' for entry in entries) or "none, for the file has none"
+    return ", ".join(f'"{entry.name}"' for entry in entries) or "none (the file has none)"
 
 
 def _pick(entries: tuple[N, ...], name: str, *, what: str, path: Path) -> N:
     for entry in entries:
         if entry.name == name:
             return entry
-    raise AccessError(f'{path} has no {what} "{name}"; it has {_names(entries)}: name one of these, or add it')
+    raise AccessError(f'{path} has no {what} "{name}"; it has {_names(entries)}: use one of these, or add it')
 
 
 def _credentials(user: _User, cluster: _Cluster, *, path: Path) -> Credentials:
@@ -162,9 +162,9 @@ def _credentials(user: _User, cluster: _Cluster, *, path: Path) -> Credentials:
 
 def _plugin(program: Program, cluster: _Cluster, *, path: Path) -> Plugin:
     if program.api_version not in VERSIONS:
-        found = f"speaks {program.api_version or 'no version'}"
+        found = f"has apiVersion {program.api_version}" if program.api_version else "has no apiVersion"
         wanted = " or ".join(VERSIONS)
-        raise AccessError(f'{path}: the program "{program.command}" {found}: have it speak {wanted}')
+        raise AccessError(f'{path}: the program "{program.command}" {found}: use {wanted}')
     about = {
         "server": cluster.server,
         "tls-server-name": cluster.tls_server_name,
@@ -209,7 +209,7 @@ def _trust(pem: bytes, *, where: Path) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cadata=pem.decode() if pem else None)
     except (ssl.SSLError, UnicodeDecodeError) as error:
-        raise AccessError(f"{where}: the CA is no PEM certificate ({error}): put the cluster's CA there") from error
+        raise AccessError(f"{where}: the CA is not a PEM certificate ({error}): set it to the cluster's CA") from error
 
 
 def _present(context: ssl.SSLContext, *, certificate: bytes, key: bytes, path: Path) -> None:
@@ -222,7 +222,7 @@ def _present(context: ssl.SSLContext, *, certificate: bytes, key: bytes, path: P
             context.load_cert_chain(*files)
         except ssl.SSLError as error:
             raise AccessError(
-                f"{path}: the client certificate and its key do not fit ({error}): correct one of them"
+                f"{path}: the client certificate and its key do not match ({error}): correct one of them"
             ) from error
 
 
@@ -233,4 +233,4 @@ def _material(data: str, file: str, *, path: Path, wanted: str) -> bytes:
     try:
         return base64.b64decode(data, validate=True)
     except binascii.Error as error:
-        raise AccessError(f"{path}: {wanted} is not base64 ({error}): put it there again") from error
+        raise AccessError(f"{path}: {wanted} is not base64 ({error}): correct it") from error

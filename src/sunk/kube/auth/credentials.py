@@ -86,7 +86,7 @@ def read(path: Path, *, wanted: str) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise AccessError(
-            f"{path} should hold {wanted}: {error.strerror}. Create it, make it readable, or name another"
+            f"{path} should hold {wanted}: {error.strerror}. Create it, make it readable, or specify another"
         ) from error
 
 
@@ -122,8 +122,8 @@ class Account(Struct):
                 return
             tls = self.trust(pem)
         except AccessError as error:
-            log.warning("the cluster's CA stays as it was: %s", error)
+            log.warning("keeping the previous CA of the cluster: %s", error)
             return
         if self._pem:
-            log.info("the cluster has another CA: new connections trust that one")
+            log.info("the cluster has a new CA: new connections trust it")
         self._pem, self._tls = pem, tls

@@ -130,7 +130,7 @@ class Plugin:
 
     def _prove(self, status: _Status) -> Proof:
         if not status.token and not status.client_certificate_data:
-            raise self._wrong("gave neither a token nor a certificate", "see what it prints")
+            raise self._wrong("gave neither a token nor a certificate", "check its output")
         tls = None
         if status.client_certificate_data:
             tls = self._dress(status.client_certificate_data.encode(), status.client_key_data.encode())
@@ -140,12 +140,10 @@ class Plugin:
         try:
             answer = json.decode(output, type=_Answer)
         except (DecodeError, ValidationError) as error:
-            raise self._wrong(f"printed no ExecCredential ({error})", "see what it prints") from error
+            raise self._wrong(f"did not print an ExecCredential ({error})", "check its output") from error
         if answer.api_version != self._program.api_version:
-            found = f"answered in {answer.api_version or 'no version'}"
-            raise self._wrong(
-                found, f"have it answer in {self._program.api_version}, or name its version as apiVersion"
-            )
+            found = f"answered in {answer.api_version}" if answer.api_version else "answered without an apiVersion"
+            raise self._wrong(found, f"make it answer in {self._program.api_version}, or set apiVersion to its version")
         return answer.status or _Status()
 
     async def _run(self) -> bytes:
@@ -171,20 +169,20 @@ class Plugin:
             async with asyncio.timeout(self._patience.run):
                 output, said = await process.communicate()
         except TimeoutError:
-            raise self._wrong(f"did not end within {self._patience.run:g} s", "run it by hand") from None
+            raise self._wrong(f"did not finish within {self._patience.run:g} s", "run it by hand") from None
         finally:
             if process.returncode is None:
                 kill()
                 await process.wait()
         if process.returncode:
-            words = (said or b"").decode(errors="replace").strip()[-500:] or "and said nothing"
-            raise self._wrong(f"ended with {process.returncode}: {words}", "run it by hand")
+            words = (said or b"").decode(errors="replace").strip()[-500:] or "without output"
+            raise self._wrong(f"exited with code {process.returncode}: {words}", "run it by hand")
         return output
 
     def _interactive(self) -> bool:
         mode, terminal = self._program.interactive_mode, sys.stdin is not None and sys.stdin.isatty()
         if mode == "Always" and not terminal:
-            raise self._wrong("needs a terminal (interactiveMode Always), and there is none", "use other credentials")
+            raise self._wrong("needs a terminal (interactiveMode Always), but there is none", "use other credentials")
         return terminal and mode != "Never"
 
     def _command(self) -> str:

@@ -136,7 +136,7 @@ class Collection(Generic[R]):
                 try:
                     await self.confirm(key)
                 except KubeError as trouble:
-                    log.warning("%s: what became of a write to %s is still unknown: %s", self.store.name, key, trouble)
+                    log.warning("%s: the outcome of a write to %s is still unknown: %s", self.store.name, key, trouble)
                     await asyncio.sleep(_SETTLE_PAUSE)
 
     # Reading what is there now

@@ -170,8 +170,8 @@ class Store(Generic[R]):
     def require_fresh(self, *, within: float) -> None:
         """Stand in front of every act that destroys: what could not be read lately is not "gone"."""
         if self.age > within:
-            found = f"last heard of {self.age:.0f} s ago" if self.synced else "not read yet"
-            raise Stale(f"{self.name}: {found}, wanted within {within:.0f} s: catch up first, or try again later")
+            found = f"last update {self.age:.0f} s ago" if self.synced else "not read yet"
+            raise Stale(f"{self.name}: {found} (limit {within:.0f} s)")
 
     @property
     def doubtful(self) -> bool:
@@ -209,7 +209,7 @@ class Store(Generic[R]):
         passed = int(version) if version else None
         if passed is not None and passed < self._watched:
             # Before anything else: the first words after it are the deletions of all that the past does not know.
-            raise Rewound(f"{self.name}: version {passed} came after {self._watched}: start anew")
+            raise Rewound(f"{self.name}: version {passed} came after {self._watched}: restart")
         for event in events:
             if isinstance(event, Changed):
                 self._changed(event.object)

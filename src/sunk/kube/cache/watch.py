@@ -42,6 +42,7 @@ from sunk.kube.cache.view import Bookmark, Event, View
 from sunk.kube.errors import ApiError, Forbidden, Gone, KubeError, NotFound, TooManyRequests, Unreachable, Unreadable
 from sunk.kube.resource import Key, R, Record, Resource
 from sunk.model import loopclock
+from sunk.model.backoff import BackOff
 
 log = logging.getLogger(__name__)
 
@@ -101,7 +102,7 @@ class Watch(Generic[R]):
         """Where an interrupted stream is resumed; empty means nowhere, so that a list comes first."""
         self._streams_lists = True
         self._listed_by = 0.0
-        self._delay = pace.first_delay
+        self._failed_in_a_row = 0
         self._trouble = ""
         self._allowance = Allowance()
         self._line = json.Decoder(Line[resource.record])  # type: ignore[name-defined]
@@ -136,10 +137,10 @@ class Watch(Generic[R]):
                             self._well(len(events))
                             yield events
             except _NoStreamedList as refused:
-                log.info("%s: %s; reading pages from now on", self._path, refused)
+                log.info("%s: %s; listing in pages from now on", self._path, refused)
                 self._streams_lists = False
             except Gone as gone:
-                log.info("%s: listing anew: %s", self._path, gone.message)
+                log.info("%s: listing again: %s", self._path, gone.message)
                 self.version = ""
             except KubeError as trouble:
                 await self._back_off(trouble)
@@ -180,7 +181,7 @@ class Watch(Generic[R]):
                     yield events
         if not self.version or clock() - opened < _SHORTEST_LIFE:
             # A stream that ends before it began would otherwise be opened again at once, and again.
-            raise Unreachable(f"GET {self._path}: the server ended the watch when it had hardly begun")
+            raise Unreachable(f"GET {self._path}: the server ended the watch right after its start")
 
     @asynccontextmanager
     async def _open(self) -> AsyncIterator[Stream]:
@@ -206,7 +207,7 @@ class Watch(Generic[R]):
         except TimeoutError:
             if self.version:
                 # Not alarming: there are no bookmarks either for a resource of which the server holds no object.
-                log.info("%s: not a word for %.0f s; connecting anew", self._path, limit)
+                log.info("%s: silent for %.0f s; reconnecting", self._path, limit)
                 return b""
             raise _NoStreamedList(f"no end of the streamed list within {self._pace.listing:.0f} s") from None
 
@@ -297,19 +298,20 @@ class Watch(Generic[R]):
     def _well(self, events: int) -> None:
         self._events += events
         self._heard = loopclock.now()
-        self._delay = self._pace.first_delay
+        self._failed_in_a_row = 0
         self._trouble = ""
 
     async def _back_off(self, trouble: KubeError) -> None:
         self._failures += 1
-        wait = self._delay * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
+        self._failed_in_a_row += 1
+        refused = isinstance(trouble, (NotFound, Forbidden))
+        longest = self._pace.refused_delay if refused else self._pace.longest_delay
+        wait = BackOff(self._pace.first_delay, longest).jittered(self._failed_in_a_row)
         if isinstance(trouble, TooManyRequests):
             wait = max(wait, trouble.retry_after)
         level = logging.DEBUG if str(trouble) == self._trouble else logging.WARNING
         log.log(level, "%s%s; watching again in %.1f s", trouble, _advice(trouble), wait)
         self._trouble = str(trouble)
-        refused = isinstance(trouble, (NotFound, Forbidden))
-        self._delay = min(self._delay * 2, self._pace.refused_delay if refused else self._pace.longest_delay)
         await asyncio.sleep(wait)
 
 
@@ -318,5 +320,5 @@ def _advice(trouble: KubeError) -> str:
         case NotFound():
             return ": install its CustomResourceDefinition"
         case Forbidden():
-            return ": let us list and watch it"
+            return ": grant the right to list and watch it"
     return ""

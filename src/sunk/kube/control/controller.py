@@ -35,11 +35,12 @@ from msgspec import Struct
 
 from sunk.kube.api.allowance import Allowance, Expired
 from sunk.kube.cache.store import Store
-from sunk.kube.control.queue import USUAL, BackOff, K, Priority, Queue, QueueStatistics
+from sunk.kube.control.queue import USUAL, K, Priority, Queue, QueueStatistics
 from sunk.kube.errors import Conflict, KubeError, TooManyRequests
 from sunk.kube.resource import Key, R, Record
 from sunk.kube.tasks import forever
 from sunk.model import faults, loopclock
+from sunk.model.backoff import BackOff
 
 log = logging.getLogger(__name__)
 
@@ -226,7 +227,7 @@ class Controller(Generic[K]):
             requeue = await allowance.within(self._effort.patience, self._reconcile_certain(key))
         except Expired:
             self._late += 1
-            self._failed(key, _Late(f"not done after {self._effort.patience:.0f} s, and cancelled"))
+            self._failed(key, _Late(f"not done after {self._effort.patience:.0f} s, cancelled"))
         except Exception as error:  # noqa: BLE001 - whatever it is, the other keys still need us
             self._failed(key, error)
         else:
@@ -252,7 +253,7 @@ class Controller(Generic[K]):
         if _all(causes, Terminal):
             self._terminal += 1
             self._queue.forget(key)
-            log.error("%s: %s: %s; not tried again before something changes", self.name, key, said)
+            log.error("%s: %s: %s; not retried until something changes", self.name, key, said)
             return
         self._retried += 1
         asked = max((cause.retry_after for cause in causes if isinstance(cause, TooManyRequests)), default=0.0)
@@ -260,7 +261,7 @@ class Controller(Generic[K]):
         level = logging.INFO if _all(causes, Conflict) else logging.WARNING
         # A traceback only where the error is none that we know: there it is the one way to find the place.
         trace = None if _all(causes, KubeError) else error
-        log.log(level, "%s: %s: %s; again in %.1f s", self.name, key, said, delay, exc_info=trace)
+        log.log(level, "%s: %s: %s; retrying in %.1f s", self.name, key, said, delay, exc_info=trace)
 
 
 def _all(errors: Iterable[BaseException], kind: type[BaseException]) -> bool:

@@ -141,7 +141,7 @@ class Recorder:
                 for matter in list(self._unwritten):
                     await self._write(matter)
         except TimeoutError:
-            log.info("%d events were left unsaid", len(self._unwritten))
+            log.info("%d events were not written", len(self._unwritten))
 
     def tell(self, regarding: Reference, reason: str, note: str, *, action: str, **values: object) -> None:
         """Record that something went as it should."""
@@ -227,7 +227,7 @@ class Recorder:
             self._failed(matter, saying, trouble)
             return
         except Exception:
-            log.exception("event %s about %s: not written, by a bug", matter.reason, matter.regarding)
+            log.exception("event %s about %s: not written: internal error", matter.reason, matter.regarding)
             self._forget(matter)
             return
         self._written += 1
@@ -258,7 +258,7 @@ class Recorder:
         try:
             await self._client.create(EVENTS, body, namespace=regarding.home)
         except AlreadyExists:
-            log.debug("event %s: an earlier try got through after all", saying.name)
+            log.debug("event %s: an earlier attempt succeeded after all", saying.name)
         saying.written = 1
 
     def _failed(self, matter: _Matter, saying: _Saying, trouble: KubeError) -> None:
@@ -267,7 +267,7 @@ class Recorder:
             saying.written = 0
             return
         if not _passing(trouble) or saying.tries >= self._restraint.tries:
-            log.warning("event %s about %s is dropped: %s", matter.reason, matter.regarding.name, trouble)
+            log.warning("event %s about %s was dropped: %s", matter.reason, matter.regarding.name, trouble)
             self._forget(matter)
         else:
             saying.due = loopclock.now() + 2.0 ** min(saying.tries, 5)

@@ -136,7 +136,7 @@ class LeaderElection:
                         if term.holds():
                             return term
             except (Conflict, AlreadyExists, NotFound) as beaten:
-                log.info("lease %s: somebody was quicker: %s", self.key, beaten)
+                log.info("lease %s: another replica acquired it first: %s", self.key, beaten)
                 wait = self._timing.interval
             except (KubeError, TimeoutError) as trouble:
                 self._failed("could not be read or taken", trouble)
@@ -175,14 +175,14 @@ class LeaderElection:
                 async with asyncio.timeout(self._timing.patience):
                     await self._renew(term)
             except (KubeError, TimeoutError) as trouble:
-                self._failed(f"could not be renewed, {max(term.deadline - loopclock.now(), 0):.1f} s left", trouble)
+                self._failed(f"not renewed, {max(term.deadline - loopclock.now(), 0):.1f} s left", trouble)
 
     async def _renew(self, term: LeaseTerm) -> None:
         if self._held is None:  # the last answer was lost: see what became of it
             self._held = await self._read()
         held = self._held
         if held is None or held.spec.holder_identity != self.name:
-            term.lose(f"it is now held by {held.spec.holder_identity or 'nobody'}" if held else "it was deleted")
+            term.lose(f"it is now held by {held.spec.holder_identity or 'no one'}" if held else "it was deleted")
             return
         sent = loopclock.now()
         try:
@@ -200,7 +200,7 @@ class LeaderElection:
             task.cancel()
             await asyncio.wait((task,))
         if not renewing.cancelled() and (bug := renewing.exception()):
-            log.error("lease %s: renewals ended by a bug", self.key, exc_info=bug)
+            log.error("lease %s: renewal stopped: internal error", self.key, exc_info=bug)
 
     async def _release(self, term: LeaseTerm) -> None:
         """Give it back, if it is still ours; otherwise it runs out by itself, or somebody has it already."""

@@ -23,7 +23,6 @@ that an event must wait for: a change may be exactly what was missing.
 import asyncio
 import enum
 import heapq
-import random
 from collections import OrderedDict, deque
 from collections.abc import Hashable
 from contextlib import suppress
@@ -32,6 +31,7 @@ from typing import Final, Generic, TypeVar
 from msgspec import Struct
 
 from sunk.model import loopclock
+from sunk.model.backoff import BackOff
 
 K = TypeVar("K", bound=Hashable)
 
@@ -44,17 +44,6 @@ class Priority(enum.IntEnum):
 
     LATER = 0
     FRESH = 1
-
-
-class BackOff(Struct, frozen=True):
-    """How long to wait after each failure in a row, in seconds: doubled each time, and up to half of it left to chance."""
-
-    first: float = 0.1
-    longest: float = 60.0
-
-    def delay(self, failures: int) -> float:
-        full = min(self.first * 2.0 ** min(failures, 60), self.longest)
-        return full * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
 
 
 USUAL: Final = BackOff()
@@ -132,10 +121,9 @@ class Queue(Generic[K]):
 
     def retry(self, key: K, *, at_least: float = 0.0) -> float:
         """Enqueue a key again after a failure; returns in how many seconds."""
-        failures = self._failures.get(key, 0)
-        self._failures[key] = failures + 1
+        failures = self._failures[key] = self._failures.get(key, 0) + 1
         self._retries += 1
-        delay = max(self._back_off.delay(failures), at_least)
+        delay = max(self._back_off.jittered(failures), at_least)
         self.add_after(key, delay=delay)
         return delay
 

@@ -75,7 +75,7 @@ class HealthReport(Struct, frozen=True):
 
     def __str__(self) -> str:
         lines = [f"[-] {name}: {wrong}" if wrong else f"[+] {name}" for name, wrong in self.found.items()]
-        return "\n".join([*lines, "good" if self.good else "not good", ""])
+        return "\n".join([*lines, "ok" if self.good else "failed", ""])
 
 
 def _ended(task: asyncio.Task[Any]) -> str:
@@ -89,7 +89,7 @@ def _ended(task: asyncio.Task[Any]) -> str:
 def _too_old(store: Store[Any], *, within: float) -> str:
     if not store.synced:
         return "not read yet"
-    return f"last heard of {store.age:.0f} s ago, wanted within {within:.0f} s" if store.age > within else ""
+    return f"last update {store.age:.0f} s ago (limit {within:.0f} s)" if store.age > within else ""
 
 
 class Watchdog:
@@ -129,7 +129,7 @@ class Watchdog:
             if late > self._limit + self._interval and beat != seen:
                 seen = beat
                 self.stalls += 1
-                log.error("the loop has not moved for %.1f s; it is here:\n%s", late, _stack(loop_thread))
+                log.error("the event loop has been blocked for %.1f s, here:\n%s", late, _stack(loop_thread))
 
 
 def _stack(thread: int) -> str:

@@ -13,13 +13,11 @@ loop's clock.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final, Generic, Literal, TypeVar
+from typing import Any, Final, TypeVar
 
-from msgspec import Struct
 from prometheus_client import CollectorRegistry, Counter, Histogram
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, SummaryMetricFamily
+from prometheus_client.core import Metric
 from prometheus_client.exposition import choose_encoder
-from prometheus_client.metrics_core import Metric
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
@@ -32,125 +30,127 @@ from sunk.kube.control.controller import ControllerStatistics
 from sunk.kube.control.events import RecorderStatistics
 from sunk.kube.control.lease import LeaseStatistics
 from sunk.kube.control.queue import QueueStatistics
+from sunk.kube.process.families import Family, Table, labelled_metrics
 from sunk.model import loopclock
 
 S = TypeVar("S")
 
 _BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-
-
-class Family(Struct, Generic[S], frozen=True):
-    """One metric: its name after `sunk_kube_`, what it means, and how to read it."""
-
-    name: str
-    help: str
-    read: Callable[[S], float]
-    kind: Literal["counter", "gauge"] = "counter"
-    count: Callable[[S], int] | None = None
-    """Makes it a summary: `read` is then the sum, and this the number of things summed up."""
-
-
-Table = tuple[Family[S], ...]
+_PREFIX: Final = "sunk_kube"
 
 QUEUE: Final[Table[QueueStatistics]] = (
-    Family("queue_depth", "Keys that are ready for a look", lambda statistics: statistics.depth, "gauge"),
-    Family("queue_delayed", "Keys that wait for their time", lambda statistics: statistics.delayed, "gauge"),
-    Family("queue_working", "Keys in work", lambda statistics: statistics.working, "gauge"),
-    Family("queue_adds", "Wishes for a look, before they melt into one", lambda statistics: statistics.adds),
-    Family("queue_retries", "Looks that were put off after a failure", lambda statistics: statistics.retries),
+    Family("queue_depth", "Keys ready to be processed", lambda statistics: statistics.depth, "gauge"),
+    Family("queue_delayed", "Keys waiting for their delay", lambda statistics: statistics.delayed, "gauge"),
+    Family("queue_working", "Keys being processed", lambda statistics: statistics.working, "gauge"),
+    Family("queue_adds", "Requests to process a key, before they are merged", lambda statistics: statistics.adds),
+    Family("queue_retries", "Keys delayed after a failure", lambda statistics: statistics.retries),
     Family(
         "queue_wait_seconds",
-        "From ready to taken",
+        "Time from ready to taken",
         lambda statistics: statistics.waited,
         count=lambda statistics: statistics.taken,
     ),
     Family(
         "queue_work_seconds",
-        "From taken to done",
+        "Time from taken to done",
         lambda statistics: statistics.worked,
         count=lambda statistics: statistics.finished,
     ),
     Family(
         "queue_longest_wait_seconds",
-        "Of the keys that are ready now",
+        "Longest wait of the keys that are ready now",
         lambda statistics: statistics.longest_wait,
         "gauge",
     ),
     Family(
-        "queue_longest_work_seconds", "Of the keys in work now", lambda statistics: statistics.longest_work, "gauge"
+        "queue_longest_work_seconds",
+        "Longest processing time of the keys in progress",
+        lambda statistics: statistics.longest_work,
+        "gauge",
     ),
 )
 
 CONTROLLER: Final[Table[ControllerStatistics]] = (
-    Family("reconciles_succeeded", "Reconciles that came to their end", lambda statistics: statistics.succeeded),
+    Family("reconciles_succeeded", "Successful reconciles", lambda statistics: statistics.succeeded),
     Family(
         "reconciles_failed",
-        "Reconciles that ended by an error and are tried again",
+        "Reconciles that failed and are retried",
         lambda statistics: statistics.retried,
     ),
-    Family("reconciles_late", "Those of the failed ones that took too long", lambda statistics: statistics.late),
-    Family("reconciles_terminal", "Reconciles that only a change can help", lambda statistics: statistics.terminal),
+    Family("reconciles_late", "Failed reconciles that took too long", lambda statistics: statistics.late),
+    Family(
+        "reconciles_terminal",
+        "Failed reconciles that are not retried until something changes",
+        lambda statistics: statistics.terminal,
+    ),
 )
 
 WATCH: Final[Table[WatchStatistics]] = (
-    Family("watch_events", "Changes, deletions and bookmarks heard", lambda statistics: statistics.events),
+    Family("watch_events", "Changes, deletions and bookmarks received", lambda statistics: statistics.events),
     Family(
-        "watch_streams", "Streams opened; each after the first is a resumption", lambda statistics: statistics.streams
+        "watch_streams",
+        "Streams opened; every one after the first resumes the watch",
+        lambda statistics: statistics.streams,
     ),
     Family(
         "watch_lists",
-        "Lists begun; each after the first means that a resumption was not possible",
+        "Lists started; every one after the first means that the watch could not resume",
         lambda statistics: statistics.lists,
     ),
-    Family("watch_failures", "Requests that were refused or broke off", lambda statistics: statistics.failures),
-    Family("watch_skipped", "Objects that did not fit their record", lambda statistics: statistics.skipped),
-    Family("watch_silence_seconds", "Since the last word", lambda statistics: statistics.silence, "gauge"),
+    Family("watch_failures", "Requests that were refused or aborted", lambda statistics: statistics.failures),
+    Family("watch_skipped", "Objects that did not match their type", lambda statistics: statistics.skipped),
+    Family("watch_silence_seconds", "Time since the last event", lambda statistics: statistics.silence, "gauge"),
 )
 
 STORE: Final[Table[Store[Any]]] = (
     Family("store_objects", "Objects held", len, "gauge"),
+    Family("store_synced", "1 once the first list is complete", lambda statistics: float(statistics.synced), "gauge"),
     Family(
-        "store_synced", "1 once a first list was read to its end", lambda statistics: float(statistics.synced), "gauge"
+        "store_age_seconds",
+        "Time since the store was last known to be complete",
+        lambda statistics: statistics.age,
+        "gauge",
     ),
-    Family("store_age_seconds", "Since it was last known to be complete", lambda statistics: statistics.age, "gauge"),
-    Family(
-        "store_doubts", "Writes of which nobody knows what became", lambda statistics: len(statistics.doubts), "gauge"
-    ),
+    Family("store_doubts", "Writes whose outcome is unknown", lambda statistics: len(statistics.doubts), "gauge"),
 )
 
 LEASE: Final[Table[LeaseStatistics]] = (
-    Family("lease_leading", "1 while we lead", lambda statistics: float(statistics.leading), "gauge"),
+    Family("lease_leading", "1 while this process leads", lambda statistics: float(statistics.leading), "gauge"),
     Family(
         "lease_left_seconds",
-        "Until we would stop without a renewal",
+        "Time until leadership ends without a renewal",
         lambda statistics: _left(statistics.deadline),
         "gauge",
     ),
-    Family("lease_terms", "Times we began to lead", lambda statistics: statistics.terms),
-    Family("lease_losses", "Times we had to stop leading", lambda statistics: statistics.losses),
+    Family("lease_terms", "Times this process became the leader", lambda statistics: statistics.terms),
+    Family("lease_losses", "Times this process lost leadership", lambda statistics: statistics.losses),
     Family("lease_renewals", "Renewals", lambda statistics: statistics.renewals),
-    Family("lease_failures", "Reads and writes of the lease that went wrong", lambda statistics: statistics.failures),
+    Family("lease_failures", "Failed reads and writes of the lease", lambda statistics: statistics.failures),
 )
 
 EVENTS: Final[Table[RecorderStatistics]] = (
-    Family("events_recorded", "Events told", lambda statistics: statistics.recorded),
-    Family("events_written", "Writes of events", lambda statistics: statistics.written),
-    Family("events_dropped", "Events that were too many or refused", lambda statistics: statistics.dropped),
-    Family("events_pending", "Events that wait to be written", lambda statistics: statistics.pending, "gauge"),
+    Family("events_recorded", "Events recorded", lambda statistics: statistics.recorded),
+    Family("events_written", "Events written", lambda statistics: statistics.written),
+    Family(
+        "events_dropped",
+        "Events dropped because there were too many or they were refused",
+        lambda statistics: statistics.dropped,
+    ),
+    Family("events_pending", "Events waiting to be written", lambda statistics: statistics.pending, "gauge"),
 )
 
 LIMIT: Final[Table[LimitStatistics]] = (
     Family(
-        "limit_taken", "Requests that passed or wait at the client's rate limit", lambda statistics: statistics.taken
+        "limit_taken", "Requests that passed or wait for the client's rate limit", lambda statistics: statistics.taken
     ),
-    Family("limit_waiting", "Requests held up just now", lambda statistics: statistics.waiting, "gauge"),
-    Family("limit_waited_seconds", "Sum of all delays by the rate limit", lambda statistics: statistics.waited),
+    Family("limit_waiting", "Requests currently delayed", lambda statistics: statistics.waiting, "gauge"),
+    Family("limit_waited_seconds", "Total delay by the rate limit", lambda statistics: statistics.waited),
 )
 
 CLOCK: Final[Table[ServerClock]] = (
     Family(
         "clock_ahead_seconds",
-        "The API server's clock, ahead of ours",
+        "Seconds by which the API server's clock is ahead of ours",
         lambda statistics: statistics.ahead or 0.0,
         "gauge",
     ),
@@ -167,13 +167,13 @@ class Metrics(Collector):
         self._sources: list[tuple[Table[Any], str, Callable[[], Any]]] = []
         self._requests = Counter(
             "sunk_kube_requests",
-            "Requests by what became of them; code 0 means no answer",
+            "Requests by outcome; code 0 means no answer",
             ("verb", "resource", "code"),
             registry=self.registry,
         )
         self._durations = Histogram(
             "sunk_kube_request_duration_seconds",
-            "From sending a request to the first byte of its answer",
+            "Time from sending a request to the first byte of its answer",
             ("verb", "resource"),
             buckets=_BUCKETS,
             registry=self.registry,
@@ -196,28 +196,14 @@ class Metrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         for table in TABLES:
-            read = [(name, statistics()) for wanted, name, statistics in self._sources if wanted is table]
-            if read:
-                yield from (_metric(family, read) for family in table)
+            by_name = {name: statistics() for wanted, name, statistics in self._sources if wanted is table}
+            if by_name:
+                yield from labelled_metrics(table, by_name, prefix=_PREFIX)
 
     def text(self, accept: str = "") -> tuple[bytes, str]:
         """Write everything down in the format that the scraper prefers; returns the text and its content type."""
         encode, content_type = choose_encoder(accept)
         return encode(self.registry), content_type
-
-
-def _metric(family: Family[S], read: list[tuple[str, S]]) -> Metric:
-    named = f"sunk_kube_{family.name}"
-    if family.count is not None:
-        summary = SummaryMetricFamily(named, family.help, labels=("name",))
-        for name, statistics in read:
-            summary.add_metric((name,), count_value=family.count(statistics), sum_value=family.read(statistics))
-        return summary
-    kind = CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily
-    metric = kind(named, family.help, labels=("name",))
-    for name, statistics in read:
-        metric.add_metric((name,), family.read(statistics))
-    return metric
 
 
 def _left(deadline: float) -> float:

@@ -111,7 +111,7 @@ def agent(*, name: str) -> None:
     """Serve one cluster; `up` starts this."""
     cluster = find(name)
     if cluster is None:
-        raise Refusal(f"no cluster called {name} is written down.")
+        raise Refusal(f"no cluster {name} is recorded.")
     logs.start()
     run(serve(cluster))
 

@@ -135,7 +135,7 @@ def _driver(folder: Path) -> str:
 
 def complaint(text: str) -> str:
     """What went wrong inside a step, without the command line and the text of the step, which fill a screen."""
-    lines = re.sub(r"^`.*` ended with code \d+: ", "", text).splitlines()
+    lines = re.sub(r"^`.*` exited with code \d+: ", "", text).splitlines()
     kept = [line for line in lines if not line.startswith(NOISE)] or lines
     return "\n".join(line[:LONGEST] for line in kept)
 

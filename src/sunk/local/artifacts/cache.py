@@ -80,8 +80,8 @@ def require_space(folder: Path, *, needs: int) -> None:
     free = shutil.disk_usage(folder).free
     if free < needs:
         raise Refusal(
-            f"{folder} has {free / GIBIBYTE:.1f} GiB free and this step needs {needs / GIBIBYTE:.1f} GiB. "
-            "Make room there, or name a folder on a larger disk in SUNK_CACHE."
+            f"{folder} has {free / GIBIBYTE:.1f} GiB free, but this step needs {needs / GIBIBYTE:.1f} GiB. "
+            "Free some space, or set SUNK_CACHE to a folder on a larger disk."
         )
 
 

@@ -38,7 +38,7 @@ def archive(suite: str) -> Path:
     """Give the archive, made now if the cache lacks it."""
 
     def make(folder: Path) -> None:
-        with step(f"Make a Debian {suite} to build images on"):
+        with step(f"Create a Debian {suite} to build images on"):
             command = ["mmdebstrap", *_options(suite), suite, str(folder / "files.tar"), *sources(suite)]
             isolated(command, scratch=folder)
 
@@ -57,7 +57,7 @@ def _mirror(uris: str, codename: str, kind: str) -> str:
     found = pick_mirror(uris, codename=f"{codename}{kind}")
     if found is None:
         raise Refusal(
-            f"apt on this machine names no mirror for Debian {codename}{kind}, and the images are made from one. "
+            f"apt on this machine has no mirror for Debian {codename}{kind}, which the images need. "
             f"Add it to /etc/apt/sources.list.d, as a line of type deb with the suite {codename}{kind}."
         )
     return found

@@ -30,7 +30,7 @@ SOURCES = {
     "sunk": ("LICENSE", "README.md", "pyproject.toml", "requirements/run.txt", "src"),
 }
 LEFT_OUT = ("src/sunk/local/artifacts/go", "__pycache__")
-# A stage that only lends files to an image needs a name too, else it would be forgotten and built anew each time.
+# A stage that only lends files to an image needs a name too, else it would be forgotten and rebuilt each time.
 LENDERS = {"slurm": ("native",), "sunk": ("dependencies",)}
 
 SPACE = 3 << 30
@@ -83,7 +83,7 @@ def root_file_system(image: str, *, slurm: str = DEFAULT) -> Path:
 def sources(image: str) -> list[Path]:
     """Every file that the image is made from."""
     if image not in SOURCES:
-        raise Refusal(f"there is no image {image}. These are built here: {', '.join(SOURCES)}.")
+        raise Refusal(f"no image {image}. Images built here: {', '.join(SOURCES)}.")
     project = paths.project()
     found = {file for name in (CONTAINERFILE, *SOURCES[image]) for file in _files(project / name)}
     return sorted(file for file in found if not _left_out(file.relative_to(project)))
@@ -104,15 +104,13 @@ def stage(files: Iterable[Path], *, folder: Path, root: Path) -> None:
 
 def _suite(slurm: str) -> str:
     if slurm not in SUITES:
-        raise Refusal(
-            f"no Debian release that is known here carries Slurm {slurm}. Choose one of: {', '.join(SUITES)}."
-        )
+        raise Refusal(f"no known Debian release has Slurm {slurm}. Choose one of: {', '.join(SUITES)}.")
     return SUITES[slurm]
 
 
 def _files(path: Path) -> Iterator[Path]:
     if not path.exists():
-        raise Refusal(f"{path} is missing, and an image is made from it. Restore it from version control.")
+        raise Refusal(f"{path} is missing but needed for an image. Restore it from version control.")
     return (file for file in (path, *path.rglob("*")) if file.is_file())
 
 
@@ -169,6 +167,5 @@ def _explained(what: str) -> Iterator[None]:
         yield
     except Refusal as refusal:
         raise Refusal(
-            f"{what} was not built. {refusal}\n"
-            "Once the cause is mended, repeat the command: the steps that went well are kept."
+            f"{what} was not built. {refusal}\nFix the cause and repeat the command: completed steps are kept."
         ) from refusal

@@ -50,7 +50,7 @@ def build() -> Parts:
 
 def require_programs() -> None:
     if missing := [name for name in NEEDED if shutil.which(name) is None]:
-        raise Refusal(f"{', '.join(missing)}: not on this machine. `make setup` installs what is needed.")
+        raise Refusal(f"{', '.join(missing)}: not installed on this machine. `make setup` installs what is needed.")
 
 
 def _servers() -> Path:

@@ -43,9 +43,7 @@ class KubeletActions:
         except AlreadyExists:
             node = await self._client.get(NODES, name)
         if node.metadata.labels.get(FLEET) != self._settings.fleet:
-            raise Refusal(
-                f'there is a Node "{name}" that is not of this fleet: delete it or name the fleet differently'
-            )
+            raise Refusal(f'Node "{name}" does not belong to this fleet: delete it or rename the fleet')
         return node
 
     async def tend_node(self, name: str) -> None:

@@ -52,7 +52,7 @@ def seconds(text: str) -> float:
     """Read `2s`, `500ms`, `1.5m`, `1h` or plain seconds."""
     match = _DURATION.fullmatch(text)
     if match is None:
-        raise BadAnnotation(f'"{text}" is no duration: write it like 500ms, 2s, 1.5m or 1h')
+        raise BadAnnotation(f'"{text}" is not a duration: write it like 500ms, 2s, 1.5m or 1h')
     return float(match[1]) * _UNITS[match[2]]
 
 
@@ -64,7 +64,7 @@ def truth(text: str) -> bool:
 
 def number(text: str) -> int:
     if not text.isdigit():
-        raise BadAnnotation(f'"{text}" is no exit code: write a number from 0 to 255')
+        raise BadAnnotation(f'"{text}" is not an exit code: write a number from 0 to 255')
     return int(text)
 
 
@@ -89,7 +89,7 @@ def overridden(behaviour: Behaviour, annotations: Mapping[str, str]) -> Behaviou
     changes: dict[str, Any] = {}
     for name, text in overrides(annotations).items():
         if name not in _READ:
-            raise BadAnnotation(f"{name} means nothing here; known are {', '.join(sorted(_READ))}")
+            raise BadAnnotation(f"unknown annotation {name}; known: {', '.join(sorted(_READ))}")
         field, read = _READ[name]
         changes[field] = read(text)
     return msgspec.structs.replace(behaviour, **changes) if changes else behaviour

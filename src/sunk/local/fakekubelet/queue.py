@@ -7,11 +7,11 @@ from typing import Final, Generic, NoReturn, TypeVar
 
 from sunk.kube.errors import KubeError
 from sunk.model import loopclock
+from sunk.model.backoff import BackOff
 
 log = logging.getLogger(__name__)
 
-FIRST_RETRY: Final = 0.25
-LAST_RETRY: Final = 8.0
+BACK_OFF: Final = BackOff(first=0.25, longest=8.0)
 
 K = TypeVar("K", bound=Hashable)
 
@@ -69,8 +69,8 @@ class DueQueue(Generic[K]):
             again = await reconcile(key)
         except KubeError as error:
             failures = self._failures[key] = self._failures.get(key, 0) + 1
-            delay: float = min(FIRST_RETRY * 2 ** (failures - 1), LAST_RETRY)
-            log.warning("%s; looking at %s again in %.1f s", error, key, delay)
+            delay = BACK_OFF.delay(failures)
+            log.warning("%s; retrying %s in %.1f s", error, key, delay)
             return loopclock.now() + delay
         self._failures.pop(key, None)
         return again

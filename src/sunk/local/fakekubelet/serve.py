@@ -61,7 +61,7 @@ async def spawned(settings: Settings, *, kubeconfig: Path | str) -> AsyncIterato
     try:
         if child.stdout is None or await child.stdout.readline() != READY:
             raise Refusal(
-                f"the fake kubelet ended with {await child.wait()} before it was ready: see what it said above"
+                f"the fake kubelet exited with code {await child.wait()} before it was ready: see its output above"
             )
         yield child
     finally:

@@ -57,7 +57,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
         if not 0 <= self.nodes <= LOWS * HIGHS:
             raise Refusal(f"a fleet has 0 to {LOWS * HIGHS} Nodes, found {self.nodes}: start several fleets for more")
         if self.nodes > 1 and self.address_of(0) == self.address_of(self.nodes - 1):
-            raise Refusal(f'the address "{self.address}" is the same for every Node: put {{high}} and {{low}} into it')
+            raise Refusal(f'the address "{self.address}" is the same for every Node: use {{high}} and {{low}} in it')
 
     @property
     def period(self) -> float:

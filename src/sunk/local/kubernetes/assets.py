@@ -33,8 +33,7 @@ def archive(image: str) -> Path:
     }
     if image not in names:
         raise Refusal(
-            f"there is no image archive {image}. Give the path of one, or one of the names that are built here: "
-            f"{', '.join(names)}."
+            f"no image archive {image}. Give the path of one, or the name of an image built here: {', '.join(names)}."
         )
     name, slurm = names[image]
     return builder.archive(name, slurm=slurm)

@@ -55,8 +55,8 @@ def kill(cluster: str) -> int:
     while living := processes(cluster):
         if time.monotonic() > deadline:
             raise Refusal(
-                f"processes {sorted(living)} of cluster {cluster} do not end, though killed: they wait for the kernel. "
-                "Look at them with `ps`, then repeat `sunk local down`."
+                f"processes {sorted(living)} of cluster {cluster} were killed but are stuck in the kernel. "
+                "Check them with `ps`, then repeat `sunk local down`."
             )
         for process in living:
             with suppress(ProcessLookupError):

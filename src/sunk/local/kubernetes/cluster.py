@@ -83,7 +83,7 @@ def folder_of(name: str) -> Path:
     """Where the cluster of this name lies. It is removed whole one day, so it must be below our own folder."""
     folder = paths.clusters() / checked_name(name)
     if folder.is_symlink():
-        raise Refusal(f"{folder} is a symbolic link, and clusters are folders. Look where it leads, and remove it.")
+        raise Refusal(f"{folder} is a symbolic link, but clusters are folders. Check where it points, and remove it.")
     return folder
 
 
@@ -112,7 +112,7 @@ def running_one(name: str) -> LocalCluster:
     require(name)
     found = find(name)
     if found is None or not healthy(found):
-        raise Refusal(f"cluster {name} is not whole. See `sunk local status`; `sunk local down` clears it away.")
+        raise Refusal(f"cluster {name} is incomplete. See `sunk local status`; `sunk local down` removes it.")
     return found
 
 
@@ -123,21 +123,21 @@ def answering_one(name: str) -> LocalCluster:
     if found is None or not found.complete or healthy(found) or not _answers(found):
         return running_one(name)
     gone = ", ".join(dead(found.home))
-    note(f"Of cluster {name} {gone} does not run any more, but its API answers. See `sunk local status`.")
+    note(f"{gone} of cluster {name} no longer runs, but its API answers. See `sunk local status`.")
     return found
 
 
 def require(name: str) -> None:
     if not exists(name):
-        others = f"These are: {', '.join(names())}." if names() else "None is; `sunk local up` starts one."
-        raise Refusal(f"no cluster called {name} is up. {others}")
+        others = f"Running: {', '.join(names())}." if names() else "`sunk local up` starts one."
+        raise Refusal(f"no cluster {name} is up. {others}")
 
 
 def require_free(name: str) -> None:
     if (standing := find(name)) and healthy(standing):
         raise Refusal(
             f"cluster {name} is already up. Use it with `sunk local exec --name {name} -- kubectl get nodes`, "
-            f"end it with `sunk local down --name {name}`, or choose another --name."
+            f"stop it with `sunk local down --name {name}`, or choose another --name."
         )
 
 
@@ -146,7 +146,7 @@ def up(spec: ClusterSpec, *, assets: Assets, subnet: str | None = None) -> Local
     require_root()
     require_free(spec.name)
     if exists(spec.name):
-        with step(f"Clear the remains of an earlier {spec.name}"):
+        with step(f"Clean up an earlier {spec.name}"):
             remove(spec.name)
     limits.require_instances(len(spec.nodes))
     with cache.locked("networks"):  # a block is free until somebody is connected to it
@@ -167,7 +167,7 @@ def _whole_or_nothing(name: str) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        with step("Take back what was started"):
+        with step("Undo what was started"):
             remove(name)
         raise
 
@@ -198,7 +198,7 @@ def remove(name: str) -> None:
         raise Refusal(f"{mounted[0]} is mounted inside the cluster's folder. Unmount it, then repeat.")
     shutil.rmtree(folder, ignore_errors=True)
     if folder.exists():
-        raise Refusal(f"{folder} cannot be removed whole. Look at what is mounted below it, then repeat.")
+        raise Refusal(f"{folder} cannot be removed completely. Check what is mounted below it, then repeat.")
     cgroups.remove(name)
     if not names():
         for path in nodes.OWN_FOLDERS:
@@ -231,7 +231,7 @@ def _start(cluster: LocalCluster, *, assets: Assets) -> None:
     with step("Start etcd, API server and controller-manager"):
         _start_api(cluster, parts=assets.parts)
     if cluster.machines:
-        with step("Lay out the nodes and their images"):
+        with step("Prepare the nodes and their images"):
             _lay_out(cluster)
         with step(f"Start scheduler, DNS and {len(cluster.machines)} nodes"):
             _start_nodes(cluster, parts=assets.parts)

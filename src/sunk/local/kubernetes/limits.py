@@ -30,8 +30,8 @@ def require_instances(nodes: int) -> None:
     if used + needed > limit:
         enough = max(AMPLE, 2 * (used + needed))
         raise Refusal(
-            f"a cluster of {nodes} nodes takes about {needed} inotify instances. Root may have {limit} on this machine, "
-            f"and has {used} already. Raise the limit: sysctl -w fs.inotify.max_user_instances={enough}"
+            f"a cluster of {nodes} nodes takes about {needed} inotify instances. Root may have {limit} on this machine "
+            f"and already has {used}. Raise the limit: sysctl -w fs.inotify.max_user_instances={enough}"
         )
 
 

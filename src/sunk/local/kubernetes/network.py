@@ -105,7 +105,7 @@ def choose_block(wanted: str | None = None) -> str:
     if wanted is not None:
         block = _parse(wanted)
         if clash := next((used for used in taken if used.overlaps(block)), None):
-            raise Refusal(f"{wanted} is taken: this machine already has a route to {clash}. Name another --subnet.")
+            raise Refusal(f"{wanted} is taken: this machine already has a route to {clash}. Choose another --subnet.")
         return str(block)
     for octet in OCTETS:
         block = IPv4Network(f"10.{octet}.0.0/16")
@@ -113,7 +113,7 @@ def choose_block(wanted: str | None = None) -> str:
             return str(block)
     raise Refusal(
         f"every network from 10.{OCTETS[0]}.0.0/16 to 10.{OCTETS[-1]}.0.0/16 is in use on this machine. "
-        "End a cluster with `sunk local down --name …`, or name a free private /16 with --subnet."
+        "Stop a cluster with `sunk local down --name …`, or choose a free private /16 with --subnet."
     )
 
 

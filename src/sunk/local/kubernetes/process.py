@@ -82,9 +82,9 @@ def wait(ready: Callable[[], bool], *, what: str, home: Home, timeout: float) ->
     deadline = time.monotonic() + timeout
     while not ready():
         if ended := dead(home):
-            raise Refusal(f"{ended[0]} ended while {what} was awaited:\n{last_words(home, ended[0])}")
+            raise Refusal(f"{ended[0]} ended while waiting for {what}:\n{last_words(home, ended[0])}")
         if time.monotonic() > deadline:
-            raise Refusal(f"{what} did not come within {timeout:.0f} s. The logs are in {home.folder / 'log'}.")
+            raise Refusal(f"timed out after {timeout:.0f} s waiting for {what}. The logs are in {home.folder / 'log'}.")
         time.sleep(0.05)
 
 

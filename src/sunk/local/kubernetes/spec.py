@@ -52,7 +52,7 @@ class ClusterSpec(msgspec.Struct, frozen=True):
 def chosen(name: str, *, count: int | None, file: Path | None, api_only: bool) -> ClusterSpec:
     """The spec that options of `up` ask for; at most one of them may speak about nodes."""
     if (count is not None) + (file is not None) + api_only > 1:
-        raise Refusal("--nodes, --config and --api-only exclude each other: give one of them.")
+        raise Refusal("--nodes, --config and --api-only exclude each other: choose one.")
     if api_only:
         return checked(ClusterSpec(name=name, nodes=()))
     if file is not None:
@@ -76,17 +76,17 @@ def from_file(name: str, *, file: Path) -> ClusterSpec:
     except OSError as unreadable:
         raise Refusal(f"{file} cannot be read: {unreadable.strerror}.") from unreadable
     except yaml.YAMLError as wrong:
-        raise Refusal(f"{file} is no YAML: {wrong}") from wrong
+        raise Refusal(f"{file} is not YAML: {wrong}") from wrong
     except msgspec.ValidationError as wrong:
         raise Refusal(
             f"{file}: {wrong}. A node has a name and may have labels, taints (key, effect, value) and resources."
         ) from wrong
     if not found.nodes:
-        raise Refusal(f"{file} names no nodes. For a cluster without any, use --api-only.")
+        raise Refusal(f"{file} lists no nodes. For a cluster without nodes, use --api-only.")
     for node in found.nodes:
         for resource, count in node.resources.items():
             if not str(count).isdigit():
-                raise Refusal(f"{file}: node {node.name}: {resource}: {count} is no count. Give a whole number.")
+                raise Refusal(f"{file}: node {node.name}: {resource}: {count} is not a whole number.")
     return checked(ClusterSpec(name=name, nodes=found.nodes))
 
 
@@ -96,7 +96,7 @@ def checked(spec: ClusterSpec) -> ClusterSpec:
     for name in spec.node_names:
         checked_name(name, kind="node")
     if twice := next((name for name in spec.node_names if spec.node_names.count(name) > 1), None):
-        raise Refusal(f'two nodes are called "{twice}". Give each a name of its own.')
+        raise Refusal(f'two nodes are named "{twice}". Names must be unique.')
     if len(spec.nodes) > MOST_NODES:
-        raise Refusal(f"{len(spec.nodes)} nodes are more than the {MOST_NODES} that one local cluster has room for.")
+        raise Refusal(f"{len(spec.nodes)} nodes are too many: a local cluster has at most {MOST_NODES}.")
     return spec

@@ -60,4 +60,4 @@ def _lines(row: ClusterStatus, *, width: int) -> Iterator[str]:
     if row.dead:
         yield f"{'':{width}}  not running: {', '.join(row.dead)}"
     if row.state != "up":
-        yield f"{'':{width}}  `sunk local down --name {row.name}` clears it away"
+        yield f"{'':{width}}  `sunk local down --name {row.name}` removes it"

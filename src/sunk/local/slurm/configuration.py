@@ -98,9 +98,9 @@ def nodes(wanted: int | Sequence[Node | str]) -> tuple[Node, ...]:
 
 def check(name: str, *, taken: set[str]) -> None:
     if name in BOXES:
-        raise Refusal(f"a Slurm node cannot be called {name}: the cluster has a machine of its own by that name.")
+        raise Refusal(f"a Slurm node cannot be named {name}: the cluster has its own machine with that name.")
     if name in taken:
-        raise Refusal(f"there is a Slurm node called {name} already. Give the other one another name.")
+        raise Refusal(f"a Slurm node {name} already exists. Choose another name.")
 
 
 def slurm_conf(cluster: str, *, address: str, settings: Settings, lines: Sequence[str]) -> str:

@@ -59,7 +59,7 @@ class Slurm:
         answer = self.attempt(*command, uid=uid, on=on, timeout=timeout, stdin=stdin, env=env)
         if answer.code:
             said = (answer.err or answer.out).strip()
-            raise Refusal(f"`{shlex.join(command)}` on {on} ended with code {answer.code}: {said[-2000:]}")
+            raise Refusal(f"`{shlex.join(command)}` on {on} exited with code {answer.code}: {said[-2000:]}")
         return answer.out
 
     def attempt(

@@ -130,9 +130,7 @@ def remove(folder: Path) -> None:
     cgroups.remove(folder.name)
     _remove_tree(folder)
     if folder.exists():
-        raise Refusal(
-            f"{folder} cannot be removed whole. Look at what is mounted below it or held open, then remove it."
-        )
+        raise Refusal(f"{folder} cannot be removed completely. Check what is mounted below it or open, then remove it.")
 
 
 def _remove_tree(folder: Path) -> None:
@@ -166,9 +164,7 @@ def _await_end(name: str) -> None:
     deadline = time.monotonic() + PATIENCE
     while dying := [file.parent.name for file in Path("/proc").glob("[0-9]*/cgroup") if _belongs(file, name)]:
         if time.monotonic() > deadline:
-            raise Refusal(
-                f"processes {dying} of {name} were killed and do not end. Look at them with `ps`, then repeat."
-            )
+            raise Refusal(f"processes {dying} of {name} were killed but do not end. Check them with `ps`, then repeat.")
         time.sleep(0.02)
 
 

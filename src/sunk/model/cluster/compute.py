@@ -19,117 +19,144 @@ Annotations = Annotated[dict[str, Line | None], Meta(max_length=64)]
 GresGpu = Annotated[
     str,
     rule(
-        "self.matches('^([A-Za-z0-9_.-]+:)?[0-9]+$')", "wanted: type and number of GPUs, as h100:8, or a number, as 8"
+        "self.matches('^([A-Za-z0-9_.-]+:)?[0-9]+$')",
+        "must be type and number of GPUs, such as h100:8, or a number, such as 8",
     ),
     Meta(max_length=128),
 ]
 
 
 class LayerImage(Struct, frozen=True, gc=False, rename="camel"):
-    """Which image slurmd runs in, or a part of that."""
+    """Image of slurmd; fields that are not set come from other layers."""
 
     repository: Annotated[str, Meta(max_length=512)] | UnsetType | None = UNSET
+    """Image name without the tag."""
     name: Annotated[str, Meta(max_length=512)] | UnsetType | None = UNSET
-    """Another word for repository."""
+    """Alias of repository."""
     tag: Annotated[str, Meta(max_length=128)] | UnsetType | None = UNSET
+    """Image tag."""
     digest: Digest | UnsetType | None = UNSET
-    """Goes before the tag."""
+    """Takes precedence over the tag."""
     pull_policy: Literal["", "Always", "IfNotPresent", "Never"] | UnsetType = UNSET
+    """When to pull the image, as in Kubernetes."""
 
 
 class LayerResources(Struct, frozen=True, gc=False, rename="camel"):
-    """What the container slurmd gets, as Kubernetes has it, or a part of that."""
+    """Resources of the container slurmd, as in Kubernetes."""
 
     limits: Amounts | UnsetType | None = UNSET
+    """Resource limits."""
     requests: Amounts | UnsetType | None = UNSET
+    """Resource requests."""
 
 
 class Definition(Struct, frozen=True, gc=False, rename="camel"):
-    """A kind of compute node, or a layer for other definitions. Null takes back what a layer below has set."""
+    """A kind of compute node, or a layer for other definitions. Null removes what a lower layer has set."""
 
     enabled: bool | UnsetType | None = UNSET
-    """Whether nodes are made of it; off unless it is set. A definition that is off is of use as a layer."""
+    """Create nodes from this definition. Default: false. A disabled definition can still be a layer."""
     definitions: Annotated[tuple[Layer, ...], Meta(max_length=64)] | UnsetType | None = UNSET
-    """Layers it is composed of, applied in this order; what stands beside comes last."""
+    """Layers of this definition, applied in this order. Its own values come last."""
     replicas: Annotated[int, Meta(ge=0, le=1_000_000)] | UnsetType | None = UNSET
     """Maximum number of nodes. Unset: every Node that fits."""
     features: Annotated[tuple[FeatureName, ...], Meta(max_length=64)] | UnsetType | None = UNSET
     """Features of the Slurm nodes."""
     static_features: Annotated[tuple[FeatureName, ...], Meta(max_length=64)] | UnsetType | None = UNSET
-    """As features."""
+    """Alias of features."""
     dynamic_features: Annotated[dict[str, DynamicFeature | None], Meta(max_length=32)] | UnsetType | None = UNSET
-    """Features out of labels of the Node, by the key of the label."""
+    """Features from Node labels, by label key."""
     image: LayerImage | UnsetType | None = UNSET
     env: Environment | UnsetType | None = UNSET
-    """The environment of slurmd, and of the jobs it runs."""
+    """Environment of slurmd and of its jobs."""
     gres_gpu: GresGpu | UnsetType | None = UNSET
-    """GPUs as Slurm counts them: type and number, as `h100:8`, or a number alone."""
+    """GPUs in Slurm: type and number, such as `h100:8`, or just a number."""
     sku_cpu: Annotated[int, Meta(ge=1)] | UnsetType | None = UNSET
-    """CPUs of the Slurm node; those of the limits, the requests or the Node if it is not set."""
+    """CPUs of the Slurm node. Unset: from limits, else requests, else the Node."""
     resources: LayerResources | UnsetType | None = UNSET
     node_selector: Annotations | UnsetType | None = UNSET
-    """Labels that its Nodes must have: short for required node affinity, with which it is joined. Null drops one."""
+    """Labels that its Nodes must have. Short for required node affinity, and combined with it. Null removes a label."""
     affinity: Anything | UnsetType | None = UNSET
-    """Of this only required node affinity chooses Nodes."""
+    """Only required node affinity selects Nodes."""
     tolerations: Annotated[tuple[Opaque, ...], Meta(max_length=64)] | UnsetType | None = UNSET
+    """Tolerations of the Pods. Nodes with taints that these do not cover do not fit."""
     sharing: Literal["open", "slurmOnly"] | UnsetType = UNSET
-    """`open` (the default) leaves idle Nodes to other work; `slurmOnly` claims what the resources say."""
+    """`open` (the default) leaves idle Nodes to other work; `slurmOnly` always reserves its resources."""
     partition_config: Annotated[dict[str, IntOrString | None], Meta(max_length=64)] | UnsetType | None = UNSET
-    """Settings of the partition made for this definition, by the words of slurm.conf."""
+    """Settings of the partition for this definition, in slurm.conf terms."""
     pod_name_prefix: Prefix | UnsetType | None = UNSET
+    """Prefix of the names of Pods and Slurm nodes. Unset: the names of the cluster and the definition."""
     naming: Literal["address", "ordinal"] | UnsetType = UNSET
+    """`address` (the default) appends the last two octets of the Node's internal IPv4 address; `ordinal` counts."""
     priority_class_name: ObjectName | UnsetType | None = UNSET
+    """PriorityClass of the Pods. Unset: that of `compute`."""
     security_context: Anything | UnsetType | None = UNSET
+    """securityContext of the container slurmd. Unset: that of `compute`."""
     shared_memory: Quantity | UnsetType | None = UNSET
-    """Size of /dev/shm; that of `compute` if it is not set."""
+    """Size of /dev/shm. Unset: that of `compute`."""
     containers: Containers | UnsetType | None = UNSET
-    """Further containers of the Pod."""
+    """Additional containers of the Pod."""
     volumes: Volumes | UnsetType | None = UNSET
+    """Additional volumes of the Pod."""
     volume_mounts: Volumes | UnsetType | None = UNSET
+    """Additional volume mounts of slurmd."""
     labels: Annotations | UnsetType | None = UNSET
+    """Additional labels of the Pods."""
     annotations: Annotations | UnsetType | None = UNSET
+    """Additional annotations of the Pods."""
     update_strategy: Literal["RollingUpdate", "OnDelete"] | UnsetType = UNSET
+    """`RollingUpdate` (the default) replaces Pods as their jobs end. `OnDelete` keeps them until someone deletes them."""
     max_unavailable: IntOrString | UnsetType | None = UNSET
-    """How many nodes an update may take at once; that of `compute` if it is not set."""
+    """How many nodes may be unavailable during an update. Unset: that of `compute`."""
     termination_grace_period_seconds: Annotated[int, Meta(ge=1, le=86400)] | UnsetType | None = UNSET
+    """Seconds to shut down before the Pod is killed. Default: 30."""
     host_network: bool | UnsetType | None = UNSET
+    """Use the network and the address of the Node. Default: false."""
 
 
 class Ssh(Struct, frozen=True, gc=False):
-    """Whether people may log in to compute nodes on which they have a job (not there yet)."""
+    """Let users log in to compute nodes on which they have a job (not implemented yet)."""
 
     enabled: bool = False
+    """Allow it (not implemented yet)."""
 
 
 class AutoPartition(Struct, frozen=True, gc=False):
-    """One partition for each enabled definition, of the same name."""
+    """One partition for each enabled definition, with the same name."""
 
     enabled: bool = True
+    """Create them."""
 
 
 class S6Service(Struct, frozen=True, gc=False, rename="camel"):
-    """A script of one's own beside slurmd."""
+    """A script that runs next to slurmd."""
 
     type: Literal["oneshot", "longrun"]
+    """`oneshot` runs to the end before slurmd starts; `longrun` keeps running beside it."""
     script: Annotated[str, Meta(max_length=262144)]
+    """Content of the script. Without a first line that begins with `#!`, bash runs it."""
     timeout_up: Annotated[int, Meta(ge=0)] = 0
-    """Milliseconds until a oneshot counts as failed; 0 means never."""
+    """Milliseconds before a oneshot counts as failed; 0 means never."""
     timeout_down: Annotated[int, Meta(ge=0)] = 0
-    """Milliseconds that a longrun gets to end."""
+    """Milliseconds for a longrun to end."""
 
 
 class Pyxis(Struct, frozen=True, gc=False, rename="camel"):
-    """Jobs in containers (not there yet).
+    """Jobs in containers (not implemented yet).
 
-    So far `enabled` only gives slurmd the capability SYS_ADMIN, which enroot needs. The image has to bring pyxis, enroot and
-    the line in plugstack.conf.
+    For now `enabled` only gives slurmd the capability SYS_ADMIN, which enroot needs. The image must provide pyxis, enroot
+    and the line in plugstack.conf.
     """
 
     enabled: bool = False
+    """Give slurmd the capability SYS_ADMIN."""
     mount_home: bool = False
+    """Mount homes into containers (not implemented yet)."""
     remap_root: bool = True
+    """Map users to root inside containers (not implemented yet)."""
     plugstack_options: Annotated[tuple[Line, ...], Meta(max_length=32)] = ()
+    """Options of pyxis in plugstack.conf (not implemented yet)."""
     enroot_config: Annotated[dict[str, Line], Meta(max_length=64)] = field(default_factory=dict)
+    """Lines of enroot.conf, by key (not implemented yet)."""
 
 
 class Compute(Struct, frozen=True, gc=False, rename="camel"):
@@ -138,14 +165,14 @@ class Compute(Struct, frozen=True, gc=False, rename="camel"):
     nodes: Annotated[dict[str, Definition], Meta(max_length=MOST_DEFINITIONS)] = field(default_factory=dict)
     """Definitions, by name."""
     layers: Annotated[dict[str, Definition], Meta(max_length=MOST_DEFINITIONS)] = field(default_factory=dict)
-    """Layers that come with the chart (compute-defs). A definition of the same name goes before."""
+    """Layers of the chart (compute-defs). A definition of the same name takes precedence."""
     partitions: Annotated[str, Meta(max_length=65536)] = (
         "PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP\n"
     )
-    """Partitions in the words of slurm.conf, one on each line."""
+    """Partitions in slurm.conf syntax, one per line."""
     auto_partition: AutoPartition = AutoPartition()
     image: Image = Image()
-    """For definitions without an image of their own."""
+    """Default image of definitions."""
     ssh: Ssh = Ssh()
     mounts: Annotated[tuple[Mount, ...], Meta(max_length=64)] = ()
     """Volume claims that all compute and login Pods mount."""
@@ -153,21 +180,24 @@ class Compute(Struct, frozen=True, gc=False, rename="camel"):
     """Scripts that run on every compute node, by name."""
     pyxis: Pyxis = Pyxis()
     security_context: Anything | None = None
-    """Of the container slurmd. The capabilities that the values need are added to its own, and its seccomp profile is
-    RuntimeDefault unless one is named here."""
+    """securityContext of the container slurmd. Capabilities that the values need are added. The seccomp profile is
+    RuntimeDefault unless you set one here."""
     shared_memory: Quantity | None = None
     """Size of /dev/shm, which counts as memory of the Pod. Unset: half of the memory limit, or without a limit the
     memory of the Node."""
     tmp_disk: Annotated[int, Meta(ge=0)] = 0
-    """TmpDisk of the nodes in megabytes, for jobs with --tmp; 0 if there is none to ask for."""
+    """TmpDisk of the nodes in megabytes, for jobs with --tmp."""
     reserved_memory: Quantity = "4Gi"
-    """Left to slurmd itself: Slurm gets less than the Pod by this."""
+    """Reserved for slurmd itself: Slurm offers this much less than the Pod has."""
     max_unavailable: IntOrString = "10%"
-    """How many nodes of a definition an update may take at once."""
+    """How many nodes of a definition may be unavailable during an update."""
     priority_class_name: ObjectName = "sunk-compute"
+    """PriorityClass of compute Pods. The chart sunk creates the default one."""
     volumes: Volumes = ()
+    """Additional volumes of all compute Pods."""
     volume_mounts: Volumes = ()
+    """Additional volume mounts of slurmd in all compute Pods."""
     generate_topology: bool = True
-    """Write topology from labels of Nodes (not there yet)."""
+    """Generate the topology from Node labels (not implemented yet)."""
     max_node_count: Annotated[int, Meta(ge=1, le=65533)] = 4096
     """Room in slurmctld for nodes that join later."""

@@ -22,7 +22,7 @@ class SlurmCtld(Struct, frozen=True, gc=False, rename="camel"):
     RULES: ClassVar = (
         rule(
             "!has(self.prockTrackType) || !has(self.procTrackType) || self.prockTrackType == self.procTrackType",
-            "prockTrackType is an old spelling of procTrackType: set one of them",
+            "prockTrackType is an old spelling of procTrackType: set only one of them",
         ),
     )
 
@@ -31,11 +31,12 @@ class SlurmCtld(Struct, frozen=True, gc=False, rename="camel"):
     proc_track_type: Plugin | None = None
     """ProctrackType: proctrack/linuxproc, or proctrack/cgroup, which needs privileged compute Pods."""
     prock_track_type: Plugin | None = None
-    """As procTrackType, in the spelling of older charts."""
+    """procTrackType in the spelling of older charts."""
     task_plugin: Plugin = "task/none"
-    """TaskPlugin: task/none, task/affinity, task/cgroup, or several by commas."""
+    """TaskPlugin: task/none, task/affinity, task/cgroup, or several separated by commas."""
     etc_config_map: ConfigMapName = ""
-    """A ConfigMap with further files of /etc/slurm, such as plugstack.conf or job_submit.lua. Edits are applied."""
+    """A ConfigMap with additional files for /etc/slurm, such as plugstack.conf or job_submit.lua. Edits are
+    applied automatically."""
 
     @property
     def tracking(self) -> str:
@@ -46,17 +47,17 @@ class Slurmd(Struct, frozen=True, gc=False, rename="camel"):
     """The compute daemon."""
 
     timeout: Seconds = 30
-    """SlurmdTimeout: seconds without an answer until a node is DOWN."""
+    """SlurmdTimeout: seconds without an answer before a node is set DOWN."""
     suspend_time: Annotated[str, Meta(max_length=16, pattern=rf"^(INFINITE|[0-9]+){END}")] = "INFINITE"
-    """SuspendTime: nodes are powered down after this many idle seconds (power saving is not there yet)."""
+    """SuspendTime: nodes are powered down after this many idle seconds (not implemented yet)."""
     prolog_config_map: ConfigMapName | None = None
-    """A ConfigMap with scripts that run before every job, in the order of their names."""
+    """A ConfigMap with scripts that run before every job, in order of their names."""
     prolog_configmap: ConfigMapName | None = None
-    """As prologConfigMap, in the spelling of older charts."""
+    """prologConfigMap in the spelling of older charts."""
     epilog_config_map: ConfigMapName | None = None
-    """A ConfigMap with scripts that run after every job, in the order of their names."""
+    """A ConfigMap with scripts that run after every job, in order of their names."""
     epilog_configmap: ConfigMapName | None = None
-    """As epilogConfigMap, in the spelling of older charts."""
+    """epilogConfigMap in the spelling of older charts."""
 
     @property
     def prolog(self) -> str:
@@ -68,14 +69,20 @@ class Slurmd(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class PriorityWeights(Struct, frozen=True, gc=False, rename="camel"):
-    """PriorityWeight…: what counts for the priority of a job. With all of them 0 it is first come, first served."""
+    """Weights for job priority (PriorityWeight…). If all are 0: first come, first served."""
 
     age: Weight = 0
+    """PriorityWeightAge."""
     assoc: Weight = 0
+    """PriorityWeightAssoc."""
     fairshare: Weight = 0
+    """PriorityWeightFairshare."""
     job_size: Weight = 0
+    """PriorityWeightJobSize."""
     partition: Weight = 0
+    """PriorityWeightPartition."""
     qos: Weight = 0
+    """PriorityWeightQOS."""
 
 
 class SlurmConfig(Struct, frozen=True, gc=False, rename="camel"):
@@ -90,27 +97,28 @@ class SlurmConfig(Struct, frozen=True, gc=False, rename="camel"):
     wait_time: Seconds = 0
     """WaitTime."""
     select_type_parameters: Words = "CR_Core"
-    """SelectTypeParameters. CR_Core ignores --mem. CR_Core_Memory counts memory, and a job that takes more than it asked
-    for is killed; the Pod Scheduler needs it too."""
+    """SelectTypeParameters. CR_Core ignores --mem. CR_Core_Memory counts memory, and kills a job that uses more than it
+    asked for; the Pod scheduler also needs it."""
     job_acct_gather_frequency: Annotated[str, Meta(max_length=128, pattern=rf"^[a-z0-9=,]*{END}")] = "task=5"
-    """JobAcctGatherFrequency: how often, in seconds, the memory of a job is measured, and its limit enforced."""
+    """JobAcctGatherFrequency: how often the memory of jobs is measured and limited, in seconds."""
     mpi_default: Annotated[str, Meta(max_length=64, pattern=rf"^[a-z0-9_]*{END}")] = ""
-    """MpiDefault: what `srun` without --mpi offers to MPI programs. Unset: PMIx where the login image has it."""
+    """MpiDefault: MPI type for `srun` without --mpi. Empty: PMIx if the login image has it."""
     def_mem_per_cpu: Annotated[int, Meta(ge=0)] = field(name="defMemPerCPU", default=4096)
     """DefMemPerCPU in megabytes; 0 leaves it out."""
     return_to_service: Literal[0, 1, 2] = 2
-    """ReturnToService. With 0 or 1 a node that was DOWN needs a person to come back."""
+    """ReturnToService. With 0 or 1, an admin has to bring back a node that was DOWN."""
     priority_type: Plugin = "priority/multifactor"
+    """PriorityType."""
     priority_weights: PriorityWeights = PriorityWeights()
     scrontab: bool = False
-    """Let users have jobs started by the clock (ScronParameters=enable)."""
+    """Let users schedule recurring jobs with scrontab (ScronParameters=enable)."""
     mail_prog: Annotated[str, Meta(max_length=1024, pattern=rf"^/[A-Za-z0-9/._+-]+{END}")] = "/bin/true"
-    """MailProg: what sends the mails of --mail-type. There is no such program in our images, so none are sent."""
+    """MailProg: program that sends mail for --mail-type. Our images have none, so no mail is sent."""
     scheduler_parameters: Words = ""
-    """Added to the SchedulerParameters that make jobs start at once on an idle cluster."""
+    """Added to our own SchedulerParameters, which make jobs start at once on an idle cluster."""
     cgroup_config: Annotated[dict[str, Line], Meta(max_length=64)] = field(default_factory=dict)
     """Lines of cgroup.conf, by key."""
     gres_config: Annotated[str, Meta(max_length=65536)] = ""
-    """gres.conf; written from the definitions if it is empty."""
+    """gres.conf. Empty: generated from the definitions."""
     extra_config: Annotated[str, Meta(max_length=262144)] = ""
-    """Lines put at the end of slurm.conf as they are. `Include` is refused."""
+    """Lines appended to slurm.conf. `Include` is refused."""

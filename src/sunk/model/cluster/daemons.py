@@ -16,20 +16,23 @@ Moment = Annotated[float, Meta(ge=0, le=86_400)]
 
 
 class SecurityContext(Struct, frozen=True, gc=False, rename="camel"):
-    """As whom a daemon of Slurm runs. The images know this user as `slurm`."""
+    """User of the Slurm daemons, called `slurm` in the images."""
 
     run_as_user: Annotated[int, Meta(ge=1)] = 64030
+    """uid of the user `slurm`."""
     run_as_group: Annotated[int, Meta(ge=1)] = 64030
+    """gid of the group `slurm`."""
 
 
 class Claim(Struct, frozen=True, gc=False, rename="camel"):
-    """A volume that outlives its Pods, and the release."""
+    """A volume that is kept when the release is uninstalled."""
 
     size: Quantity = "10Gi"
+    """Size of the volume."""
     storage_class_name: ObjectName | None = None
-    """The default class of Kubernetes if it is not set."""
+    """Unset: the default StorageClass."""
     existing_claim: ObjectName = ""
-    """A volume claim that is there already."""
+    """An existing volume claim to use."""
 
 
 def _small() -> Resources:
@@ -41,10 +44,10 @@ class Controller(Struct, frozen=True, gc=False, rename="camel"):
 
     replicas: Annotated[
         int,
-        rule("self <= 1", "0 or 1: Kubernetes starts another when one dies, and two would fight over the state"),
+        rule("self <= 1", "0 or 1: Kubernetes replaces a slurmctld that dies, and two would fight over the state"),
         Meta(ge=0),
     ] = 1
-    """0 or 1: Kubernetes starts another when one dies, and two would fight over the state."""
+    """0 or 1: Kubernetes replaces a slurmctld that dies, and two would fight over the state."""
     image: Image = Image()
     security_context: SecurityContext = SecurityContext()
     resources: Resources = field(
@@ -53,125 +56,160 @@ class Controller(Struct, frozen=True, gc=False, rename="camel"):
         )
     )
     termination_grace_period_seconds: Annotated[int, Meta(ge=1, le=3600)] = 10
+    """Seconds to shut down before the Pod is killed."""
     hang_seconds: Annotated[int, Meta(ge=60, le=86400)] = 300
-    """slurmctld is restarted after this long without an answer to a read. Its start does not count."""
+    """Restart slurmctld after this many seconds without an answer to a read. Startup does not count."""
     priority_class_name: ObjectName = ""
+    """PriorityClass of the Pod."""
     state: Claim = Claim()
-    """Where slurmctld keeps jobs and nodes."""
+    """Volume for the state of slurmctld: jobs and nodes."""
     containers: Containers = ()
-    """Further containers of the Pod."""
+    """Additional containers of the Pod."""
     volumes: Volumes = ()
+    """Additional volumes of the Pod."""
     volume_mounts: Volumes = ()
+    """Additional volume mounts of slurmctld."""
     annotations: Annotated[dict[str, Line], Meta(max_length=64)] = field(default_factory=dict)
+    """Additional annotations of the Pod."""
 
 
 class Login(Struct, frozen=True, gc=False, rename="camel"):
-    """Where people log in."""
+    """Login nodes."""
 
     enabled: bool = True
+    """Create login Pods."""
     replicas: Annotated[int, Meta(ge=0, le=100)] = 1
+    """Number of login Pods."""
     image: Image = Image()
     resources: Resources = field(
         default_factory=lambda: Resources(limits={"cpu": "4", "memory": "8Gi"}, requests={"cpu": "4", "memory": "8Gi"})
     )
     service: Service = Service()
     termination_grace_period_seconds: Annotated[int, Meta(ge=1, le=3600)] = 10
+    """Seconds to shut down before the Pod is killed."""
     priority_class_name: ObjectName = ""
+    """PriorityClass of the Pod."""
     update_strategy: Literal["RollingUpdate", "OnDelete"] = "RollingUpdate"
+    """`OnDelete` keeps a Pod until someone deletes it."""
     env: Environment = ()
+    """Environment of the container sshd."""
     security_context: dict[str, Any] | None = None
-    """Of the container sshd. Its seccomp profile is RuntimeDefault unless one is named here."""
+    """securityContext of the container sshd. The seccomp profile is RuntimeDefault unless you set one here."""
     shared_memory: Quantity | None = None
     """Size of /dev/shm, which counts as memory of the Pod. Unset: half of the memory limit, or without a limit the
     memory of the Node."""
     containers: Containers = ()
+    """Additional containers of the Pod."""
     volumes: Volumes = ()
+    """Additional volumes of the Pod."""
     volume_mounts: Volumes = ()
+    """Additional volume mounts of sshd."""
     annotations: Annotated[dict[str, Line], Meta(max_length=64)] = field(default_factory=dict)
+    """Additional annotations of the Pod."""
 
 
 class ExternalDatabase(Struct, frozen=True, gc=False, rename="camel"):
-    """A MySQL or MariaDB that somebody else runs."""
+    """An external MySQL or MariaDB."""
 
     host: Line = ""
+    """Host of the database. Empty: a database is created (`mysql`)."""
     port: Port = 3306
+    """Port of the database."""
     database: Annotated[str, Meta(max_length=64)] = "slurm_acct_db"
+    """Name of the database."""
     user: Annotated[str, Meta(max_length=64)] = "slurm"
+    """User of the database."""
     existing_secret: ObjectName = ""
     """A Secret with the key `password`."""
 
 
 class Accounting(Struct, frozen=True, gc=False, rename="camel"):
-    """slurmdbd: who ran what, and who may."""
+    """slurmdbd: job records, and who is allowed to run jobs."""
 
     RULES: ClassVar = (
         rule(
             "!(has(self.remoteHost) && self.remoteHost != '' && has(self.external) && self.external.host != '')",
-            "remoteHost is a slurmdbd of somebody else and external a database for one of ours: set one of them",
+            "remoteHost is an existing slurmdbd, external a database for a slurmdbd of this cluster: set only one of them",
         ),
     )
 
     enabled: bool = True
+    """Turn off to run without accounting."""
     image: Image = Image()
     resources: Resources = field(default_factory=_small)
     termination_grace_period_seconds: Annotated[int, Meta(ge=1, le=3600)] = 30
+    """Seconds to shut down before the Pod is killed."""
     priority_class_name: ObjectName = ""
+    """PriorityClass of the Pod."""
     remote_host: Line = ""
-    """A slurmdbd that runs elsewhere: none is made then, nor a database."""
+    """A slurmdbd that runs elsewhere. If set, neither slurmdbd nor a database is created."""
     remote_port: Port = clusterobjects.SLURMDBD_PORT
+    """Port of that slurmdbd."""
     external: ExternalDatabase = ExternalDatabase()
     enforce: Annotated[str, Meta(max_length=256, pattern=rf"^[a-z,]*{END}")] = "associations,limits,qos"
     """AccountingStorageEnforce."""
     extra_config: Annotated[str, Meta(max_length=65536)] = ""
-    """Lines put at the end of slurmdbd.conf."""
+    """Lines appended to slurmdbd.conf."""
     volumes: Volumes = ()
+    """Additional volumes of the Pod."""
     volume_mounts: Volumes = ()
+    """Additional volume mounts of slurmdbd."""
 
 
 class Mysql(Struct, frozen=True, gc=False, rename="camel"):
-    """The database of slurmdbd, where there is no external one."""
+    """The database of slurmdbd, unless you use an external one."""
 
     image: Image = Image(repository="localhost/mariadb", tag="24.11")
     resources: Resources = field(default_factory=_small)
     storage: Claim = Claim(size="20Gi")
     termination_grace_period_seconds: Annotated[int, Meta(ge=1, le=3600)] = 60
+    """Seconds to shut down before the Pod is killed."""
     priority_class_name: ObjectName = ""
+    """PriorityClass of the Pod."""
 
 
 class Rest(Struct, frozen=True, gc=False, rename="camel"):
-    """slurmrestd, for programs that want it. SUNK itself does not."""
+    """slurmrestd, for programs that need it. SUNK itself does not."""
 
     enabled: bool = False
+    """Run slurmrestd."""
     max_token_lifespan: Annotated[int, Meta(ge=60, le=31_536_000)] = 86_400
-    """The longest life of a token that slurmctld gives out, in seconds; root and SlurmUser may ask for more."""
+    """Maximum lifetime of tokens that slurmctld issues, in seconds; root and SlurmUser may request more."""
     replicas: Annotated[int, Meta(ge=0, le=100)] = 1
+    """Number of Pods."""
     image: Image = Image()
     resources: Resources = field(default_factory=_small)
     priority_class_name: ObjectName = ""
+    """PriorityClass of the Pod."""
     volumes: Volumes = ()
+    """Additional volumes of the Pod."""
     volume_mounts: Volumes = ()
+    """Additional volume mounts of slurmrestd."""
 
 
 class NodePermissions(Struct, frozen=True, gc=False):
-    """Whether the syncer may write to Nodes, which only a reboot needs."""
+    """Let the syncer write to Nodes. Only needed for reboots."""
 
     enabled: bool = False
+    """Grant the permission (not implemented yet)."""
 
 
 class HooksApi(Struct, frozen=True, gc=False, rename="camel"):
-    """What prologs, epilogs and programs of slurmctld call."""
+    """API for prologs, epilogs and programs of slurmctld."""
 
     node_reboot_condition: Line = "PhaseState"
+    """Type of the Node condition that requests a reboot (not implemented yet)."""
     node_reboot_reason: Line = "production-powerreset"
+    """Reason of that condition (not implemented yet)."""
     timeout: Seconds = 300
-    """How long a prolog may wait for a Node to be free of other work."""
+    """How long a prolog may wait for other work to leave a Node, in seconds."""
 
 
 class SyncerSettings(Struct, frozen=True, gc=False, rename="camel"):
-    """How it behaves. Times are in seconds."""
+    """Behaviour of the syncer. Times are in seconds."""
 
     slurm_node_clean_up: bool = True
-    """Delete Slurm's record of nodes that have left."""
+    """Delete Slurm nodes that have left their NodeSet."""
     not_ready_after: Moment = 5.0
     """Drain a node after its Pod has not been ready for this many seconds."""
     wave_share: Annotated[float, Meta(ge=0, le=1)] = 0.2
@@ -179,15 +217,15 @@ class SyncerSettings(Struct, frozen=True, gc=False, rename="camel"):
     wave_delay: Moment = 60.0
     """Drain the nodes of such a wave after this many seconds, if their Pods are still not ready."""
     clock_skew: Moment = 5.0
-    """How many seconds the clocks of Slurm and Kubernetes may differ."""
+    """Maximum clock skew between Slurm and Kubernetes, in seconds."""
     calm: Moment = 5.0
-    """Ignore NOT_RESPONDING for this many seconds after an undrain: slurmd needs a moment."""
+    """Ignore NOT_RESPONDING for this many seconds after an undrain, to give slurmd time to reconnect."""
     gather: Moment = 0.2
-    """Minimum number of seconds between two rounds of orders, so that many changes share a call."""
+    """Minimum seconds between batches of updates to Slurm."""
     restart_unknown_after: Moment = 60.0
-    """Replace a Pod that is ready but that Slurm has not known for this many seconds."""
+    """Replace a ready Pod that is not registered in Slurm after this many seconds."""
     forget_after: Moment = 60.0
-    """Delete a record that was ours after it has been in no NodeSlice for this many seconds."""
+    """Delete a Slurm node created by SUNK after it has been missing from all NodeSlices for this many seconds."""
 
 
 class SyncerConfig(Struct, frozen=True, gc=False):
@@ -195,25 +233,29 @@ class SyncerConfig(Struct, frozen=True, gc=False):
 
 
 class Syncer(Struct, frozen=True, gc=False, rename="camel"):
-    """Keeps Slurm and Kubernetes in step. Without it no drain, no removal and no change of configuration goes through."""
+    """Keeps Slurm and Kubernetes in sync. Without it, no drain, removal or configuration change goes through."""
 
     enabled: bool = True
+    """Run the syncer."""
     replicas: Annotated[int, Meta(ge=0, le=10)] = 1
-    """One leads, the others stand by."""
+    """One replica leads, the others stand by."""
     image: Image = Image()
     resources: Resources = field(default_factory=_small)
     config: SyncerConfig = SyncerConfig()
     hooks_api: HooksApi = field(name="hooksAPI", default=HooksApi())
     node_permissions: NodePermissions = NodePermissions()
     priority_class_name: ObjectName = ""
+    """PriorityClass of the Pod."""
 
 
 class Scheduler(Struct, frozen=True, gc=False, rename="camel"):
-    """Lets Slurm schedule Pods (not there yet)."""
+    """Lets Slurm schedule Pods (not implemented yet)."""
 
     enabled: bool = False
+    """Run the scheduler (not implemented yet)."""
     image: Image = Image()
     resources: Resources = field(default_factory=_small)
     name: DnsLabel | None = None
-    """The schedulerName of Pods; made from the names of namespace and cluster if it is not set."""
+    """schedulerName of Pods. Unset: derived from the names of namespace and cluster."""
     priority_class_name: ObjectName = ""
+    """PriorityClass of the Pod."""

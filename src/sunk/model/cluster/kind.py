@@ -28,31 +28,42 @@ LONGEST_WORD: Final = 64
 
 class PullSecret(Struct, frozen=True, gc=False):
     name: ObjectName
+    """Name of the Secret."""
 
 
 class Network(Struct, frozen=True, gc=False, rename="camel"):
-    """CoreWeave's networks; without effect elsewhere."""
+    """CoreWeave's networks. No effect yet."""
 
     disable_k8s_networking: bool = field(name="disableK8sNetworking", default=False)
+    """Do not use the network of Kubernetes (not implemented yet)."""
     vpcs: Annotated[tuple[Line, ...], Meta(max_length=16)] = ()
+    """VPCs of the Pods (not implemented yet)."""
 
 
 class Ingress(Struct, frozen=True, gc=False):
-    """Rules as the `ingress` of a NetworkPolicy has them, for each part beside those that it needs."""
+    """Additional rules for each component, in the form of NetworkPolicy `ingress`."""
 
     controller: Rules = ()
+    """Rules for slurmctld."""
     login: Rules = ()
+    """Rules for login Pods."""
     compute: Rules = ()
+    """Rules for compute Pods."""
     accounting: Rules = ()
+    """Rules for slurmdbd."""
     mysql: Rules = ()
+    """Rules for the database."""
     rest: Rules = ()
+    """Rules for slurmrestd."""
     syncer: Rules = ()
+    """Rules for the syncer."""
 
 
 class NetworkPolicy(Struct, frozen=True, gc=False):
-    """Who may connect to the Pods of the cluster: its own parts, and whom `ingress` adds."""
+    """Who can connect to the Pods of the cluster: its own components, and what `ingress` adds."""
 
     enabled: bool = True
+    """Create the NetworkPolicies."""
     ingress: Ingress = Ingress()
 
 
@@ -60,12 +71,13 @@ class SlurmClusterSpec(Struct, frozen=True, gc=False, rename="camel"):
     """A Slurm cluster. The values of the chart `slurm` are the same, field by field."""
 
     image: Image = Image(repository="localhost/slurm", tag="24.11")
-    """For everything of Slurm that has no image of its own."""
+    """Default image of all Slurm components."""
     sunk_image: Image = Image(repository="localhost/sunk", tag="24.11")
-    """For the parts of SUNK that run beside it."""
+    """Image of the SUNK components that run next to Slurm."""
     image_pull_secrets: Annotated[tuple[PullSecret, ...], Meta(max_length=16)] = ()
+    """Secrets in this namespace that are used to pull images."""
     node_selector: Placement = Placement()
-    """Where the control plane runs. Compute nodes have their own affinities."""
+    """Where the control plane runs. Compute nodes have their own affinity."""
     slurm_config: SlurmConfig = SlurmConfig()
     controller: Controller = Controller()
     login: Login = Login()
@@ -76,33 +88,39 @@ class SlurmClusterSpec(Struct, frozen=True, gc=False, rename="camel"):
     syncer: Syncer = Syncer()
     scheduler: Scheduler = Scheduler()
     users: Users = Users()
-    """Users and groups, where there is no directory."""
+    """Users and groups, if you use no directory."""
     directory_service: DirectoryService = DirectoryService()
     network: Network = Network()
     network_policy: NetworkPolicy = NetworkPolicy()
     cluster_domain: Annotated[str, Meta(max_length=253, pattern=rf"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?{END}")] = (
         "cluster.local"
     )
-    """The DNS domain of this Kubernetes. By it nodes and logins find each other under their short names."""
+    """DNS domain of this Kubernetes cluster. Nodes and logins use it to resolve Slurm's node names."""
 
 
 class SlurmClusterStatus(Struct, frozen=True, gc=False, rename="camel"):
-    """What became of it."""
+    """Observed state."""
 
     observed_generation: int = 0
+    """Generation of the spec that this status describes."""
     slurm_version: Annotated[str, Meta(max_length=64)] = ""
+    """Version of slurmctld, such as 24.11.5."""
     config_wanted: Annotated[str, Meta(max_length=64)] = ""
-    """Hash of the configuration that should be in force."""
+    """Hash of the configuration that Slurm should run."""
     config_applied: Annotated[str, Meta(max_length=64)] = ""
-    """Hash of the configuration that Slurm runs with."""
+    """Hash of the configuration that Slurm runs."""
     node_sets: int = 0
+    """Number of NodeSets."""
     nodes_desired: int = 0
+    """Number of nodes that the cluster should have."""
     nodes_ready: int = 0
+    """Number of nodes that are ready."""
     conditions: Annotated[tuple[Condition, ...], keyed("type"), Meta(max_length=16)] = ()
+    """Status conditions."""
     syncer: Report | None = None
-    """What the syncer says of Slurm. Written by the syncer alone, as is what follows."""
+    """What the syncer reports about Slurm. Written only by the syncer, like the next field."""
     suspicion_answered: Annotated[str, Meta(max_length=LONGEST_WORD)] = ""
-    """The word of the annotation accept-suspicion that the syncer has answered."""
+    """Value of the annotation accept-suspicion that the syncer has answered."""
 
 
 OF_SYNCER: Final = ("syncer", "suspicionAnswered")
@@ -131,7 +149,7 @@ SLURMCLUSTER: Final = Kind(
         rules=(
             rule(
                 f"self.metadata.name.size() <= {LONGEST_NAME} && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
-                f"the name is the cluster's name in Slurm: a DNS label that begins with a letter, of at most {LONGEST_NAME} characters",
+                f"the name is also the cluster's name in Slurm: use a DNS label that begins with a letter and has at most {LONGEST_NAME} characters",
             ),
         ),
     ),

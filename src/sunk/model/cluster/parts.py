@@ -17,30 +17,36 @@ Digest = Annotated[str, Meta(max_length=71, pattern=rf"^(sha256:[0-9a-f]{{64}})?
 
 
 class Image(Struct, frozen=True, gc=False, rename="camel"):
-    """Which image a container runs."""
+    """Image of a container."""
 
     repository: Annotated[str, Meta(max_length=512)] = ""
-    """Everything before the tag; the image of `image` at the top if it is empty."""
+    """Image name without the tag. Empty: that of the top-level `image`."""
     name: Annotated[str, Meta(max_length=512)] = ""
-    """Another word for repository."""
+    """Alias of repository."""
     tag: Annotated[str, Meta(max_length=128)] = ""
+    """Image tag. Empty: that of the top-level `image`."""
     digest: Digest = ""
-    """`sha256:` and 64 hexadecimal digits. Goes before the tag, which can be moved to another image."""
+    """`sha256:` and 64 hexadecimal digits. Takes precedence over the tag, which can be moved to another image."""
     pull_policy: Literal["", "Always", "IfNotPresent", "Never"] = ""
+    """When to pull the image. Empty: that of the top-level `image`, else the Kubernetes default."""
 
 
 class Resources(Struct, frozen=True, gc=False, rename="camel"):
-    """What containers get, as Kubernetes has it."""
+    """Resources of a container, as in Kubernetes."""
 
     limits: Annotated[dict[str, Quantity | None], Meta(max_length=32)] = field(default_factory=dict)
+    """Resource limits."""
     requests: Annotated[dict[str, Quantity | None], Meta(max_length=32)] = field(default_factory=dict)
+    """Resource requests."""
 
 
 class EnvironmentVariable(Struct, frozen=True, gc=False, rename="camel"):
-    """A variable of the environment."""
+    """An environment variable."""
 
     name: Annotated[str, Meta(min_length=1, max_length=256, pattern=rf"^[A-Za-z_][A-Za-z0-9_.-]*{END}")]
+    """Name of the variable."""
     value: Annotated[str, Meta(max_length=32768)] | None = None
+    """Value of the variable."""
     value_from: dict[str, Any] | None = None
     """From a ConfigMap, a Secret or a field of the Pod."""
 
@@ -52,30 +58,36 @@ class Mount(Struct, frozen=True, gc=False, rename="camel"):
     """A volume claim that all compute and login Pods mount."""
 
     name: Annotated[str, Meta(min_length=1, max_length=1024, pattern=rf"^/[^\n]*{END}")]
-    """Where it is mounted."""
+    """Mount path."""
     pvc: DnsLabel
-    """Which PersistentVolumeClaim."""
+    """Name of the PersistentVolumeClaim."""
     read_only: bool = False
+    """Mount it read-only."""
     sub_path: Line = ""
+    """Path inside the volume. Empty: the whole volume."""
 
 
 class Service(Struct, frozen=True, gc=False, rename="camel"):
-    """How the login Pods are reached."""
+    """Service of the login Pods."""
 
     type: Literal["LoadBalancer", "ClusterIP", "NodePort"] = "LoadBalancer"
+    """Type of the Service."""
     external_traffic_policy: Literal["Local", "Cluster"] = "Local"
-    expose_public_ip: Annotated[bool, Meta(description="Ask CoreWeave for a public address.")] = field(
+    """`Local` keeps the addresses of clients. No effect for a Service of type ClusterIP."""
+    expose_public_ip: Annotated[bool, Meta(description="Request a public address from CoreWeave.")] = field(
         name="exposePublicIP", default=False
     )
     annotations: Annotated[dict[str, Line], Meta(max_length=64)] = field(default_factory=dict)
+    """Additional annotations of the Service."""
 
 
 class Placement(Struct, frozen=True, gc=False, rename="camel"):
     """Where Pods of the control plane run."""
 
     region: Line = ""
-    """Value of the label topology.kubernetes.io/region; anywhere if it is empty."""
+    """Value of the label topology.kubernetes.io/region. Empty: any region."""
     labels: Annotated[dict[str, Line], Meta(max_length=32)] = field(default_factory=dict)
+    """Additional labels that the Nodes must have."""
 
 
 def given(values: dict[str, Any]) -> dict[str, Any]:

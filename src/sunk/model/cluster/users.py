@@ -12,25 +12,25 @@ KeyLines = Annotated[str, Meta(max_length=65536)]
 
 
 class Users(Struct, frozen=True, gc=False, rename="camel"):
-    """Users and groups beside those of the image. Every part of the cluster knows them, and a change needs no restart."""
+    """Users and groups in addition to those of the images, known to all components. A change needs no restart."""
 
     RULES: ClassVar = (
         rule(
             "!has(self.configMap) || self.configMap == '' || ((!has(self.passwd) || self.passwd == '') && "
             "(!has(self.group) || self.group == '') && (!has(self.authorizedKeys) || size(self.authorizedKeys) == 0))",
-            "configMap is a list of users kept elsewhere: set it, or passwd, group and authorizedKeys",
+            "configMap replaces passwd, group and authorizedKeys: set only one of them",
         ),
     )
 
     passwd: Entries = ""
-    """Lines of a passwd file, with numbers from 500 on."""
+    """Lines of a passwd file, with uids from 500 up."""
     group: Entries = ""
-    """Lines of a group file, with numbers from 500 on."""
+    """Lines of a group file, with gids from 500 up."""
     authorized_keys: Annotated[
         dict[str, KeyLines],
-        rule("self.all(name, name.matches('^[a-z_][a-z0-9_.-]{0,31}$'))", "the names are those of users"),
+        rule("self.all(name, name.matches('^[a-z_][a-z0-9_.-]{0,31}$'))", "keys must be user names"),
         Meta(max_length=256),
     ] = field(default_factory=dict)
-    """Public keys for ssh by user name, beside those of their homes."""
+    """Public SSH keys by user name, in addition to those in their homes."""
     config_map: ObjectName = ""
-    """A ConfigMap with the keys `passwd`, `group` and `authorized_keys.<user>` instead."""
+    """A ConfigMap to use instead, with the keys `passwd`, `group` and `authorized_keys.<user>`."""

@@ -15,7 +15,7 @@ from typing import Final
 
 from msgspec import Struct
 
-YOUNG: Final = timedelta(seconds=30)
+HOLDS_FOR: Final = timedelta(seconds=30)
 """For how long a clearance holds, from the begin of the read that it stands on."""
 SKEW: Final = timedelta(seconds=5)
 """A date that is further ahead than this is not believed: somebody's clock is wrong."""
@@ -48,8 +48,8 @@ def fault(text: str, *, now: datetime, since: datetime) -> str:
     if found is None:
         return "it has no date"
     age = now - found.read
-    if age > YOUNG:
-        return f"it is {age.total_seconds():.0f} s old, and holds for {YOUNG.total_seconds():.0f} s"
+    if age > HOLDS_FOR:
+        return f"it is {age.total_seconds():.0f} s old (maximum {HOLDS_FOR.total_seconds():.0f} s)"
     if -age > SKEW:
         return f"it is dated {-age.total_seconds():.0f} s ahead of the API server's clock"
-    return "it was given before this operator led" if found.read < since else ""
+    return "it predates this replica's leadership" if found.read < since else ""

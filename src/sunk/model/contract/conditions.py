@@ -4,7 +4,8 @@
 of a node stands in conditions of Pods and Nodes, whose names are in `sunk.model.names`.
 """
 
-from typing import Final
+from datetime import UTC, datetime
+from typing import Final, Protocol
 
 # Of both kinds.
 READY: Final = "Ready"
@@ -32,3 +33,20 @@ NOT_READY: Final = "NotReady"
 SWITCHED_OFF: Final = "SwitchedOff"
 NO_SYNCER: Final = frozenset({NOT_MADE, NOT_READY, SWITCHED_OFF})
 """Reasons of InStep for which nobody keeps what Kubernetes shows of Slurm up to date."""
+
+
+class HeldCondition(Protocol):
+    """A condition of any object, as it was read."""
+
+    @property
+    def status(self) -> str: ...
+
+    @property
+    def last_transition_time(self) -> datetime | None: ...
+
+
+def transition_time(held: HeldCondition | None, status: str, *, now: datetime) -> datetime:
+    """When a condition came to this status: it keeps its time for as long as the status is the same, whatever else changes."""
+    if held is not None and held.status == status and held.last_transition_time is not None:
+        return held.last_transition_time
+    return now.astimezone(UTC).replace(microsecond=0)

@@ -9,8 +9,8 @@ Several causes may hold at once. The strongest is shown, and a cordon stays read
 it: `k8s: pod terminated: cordon: bad fan`. All texts are made in here, so each has a cause that can be looked up.
 
 Only the DRAIN flag is set and cleared. A text of ours that is left on a node in service is replaced (`Forget`): Slurm
-keeps a reason that it finds, so its own next drain would look like one of ours. A node that is DOWN is left alone, since to undrain it would revive it; only one
-that has to go is drained also then, because its removal waits for the flag.
+keeps a reason that it finds, so its own next drain would look like one of ours. A node that is DOWN is left alone, since
+to undrain it would revive it; only one that has to go is drained also then, because its removal waits for the flag.
 """
 
 from typing import Final

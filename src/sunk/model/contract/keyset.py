@@ -68,11 +68,11 @@ class KeySet(Struct, frozen=True):
     def add(self, value: bytes, *, kid: str) -> "KeySet":
         """With one more key, which is accepted and not used yet."""
         if not _ID.fullmatch(kid):
-            raise Refusal(f"{kid!r} is no id for a key: use up to 63 letters, digits, dots, dashes and underscores.")
+            raise Refusal(f"{kid!r} is not a valid key id: use up to 63 letters, digits, dots, dashes and underscores.")
         if kid in self.ids:
-            raise Refusal(f"there is a key {kid} already. Choose another id; a key is never replaced under its id.")
+            raise Refusal(f"key {kid} already exists. Choose another id; a key is never replaced under the same id.")
         if len(value) < LEAST_BYTES:
-            raise Refusal(f"a key of {len(value)} bytes is refused by Slurm: it needs at least {LEAST_BYTES}.")
+            raise Refusal(f"Slurm refuses a key of {len(value)} bytes: it needs at least {LEAST_BYTES}.")
         return KeySet((*self.keys, _key(kid, value)))
 
     def use(self, kid: str) -> "KeySet":
@@ -83,12 +83,12 @@ class KeySet(Struct, frozen=True):
     def drop(self, kid: str) -> "KeySet":
         self._known(kid)
         if kid == self.default.kid:
-            raise Refusal(f"{kid} is the key that everything is signed with. Have another used first.")
+            raise Refusal(f"{kid} is in use. Switch to another key first.")
         return KeySet(tuple(one for one in self.keys if one.kid != kid))
 
     def _known(self, kid: str) -> None:
         if kid not in self.ids:
-            raise Refusal(f"there is no key {kid}; there are {', '.join(self.ids)}.")
+            raise Refusal(f"no key {kid}; existing keys: {', '.join(self.ids)}.")
 
 
 def alone(value: bytes, *, kid: str = FIRST) -> KeySet:
@@ -102,11 +102,11 @@ def read(content: bytes) -> KeySet:
         found = msgspec.json.decode(content, type=KeySet)
         lengths = [len(one.value) for one in found.keys]
     except (msgspec.DecodeError, binascii.Error, ValueError) as error:
-        raise Refusal(f"{SLURM_JWKS} is no set of keys: {error}") from error
+        raise Refusal(f"{SLURM_JWKS} is not a key set: {error}") from error
     if len(set(found.ids)) < len(found.keys) or any(one.alg is None or one.kty is None for one in found.keys):
         raise Refusal(f"{SLURM_JWKS}: every key needs a kid of its own, alg HS256 and kty oct.")
     if min(lengths) < LEAST_BYTES:
-        raise Refusal(f"{SLURM_JWKS}: a key has less than {LEAST_BYTES} bytes.")
+        raise Refusal(f"{SLURM_JWKS}: a key has fewer than {LEAST_BYTES} bytes.")
     return found
 
 

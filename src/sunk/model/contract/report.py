@@ -9,19 +9,19 @@ from msgspec import Struct
 
 
 class Report(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
-    """How the syncer finds Slurm."""
+    """What the syncer reports about Slurm."""
 
     config: str = ""
-    """The mark of the configuration that slurmctld runs; empty while nobody knows."""
+    """Hash of the configuration that slurmctld runs; empty while unknown."""
     config_trouble: str = ""
-    """Why the configuration that is wanted could not be brought into force yet."""
+    """Why the wanted configuration is not applied yet."""
     version: str = ""
-    """Of slurmctld, such as 24.11.5."""
+    """Version of slurmctld, such as 24.11.5."""
     unseen: str = ""
-    """Since when Slurm could not be read, and why; empty while it is read."""
+    """Since when the syncer cannot read Slurm, and why; empty while it can."""
     held: str = ""
-    """Why nothing that destroys is done: what Slurm or Kubernetes shows cannot be believed."""
+    """Why deletions are held back: what Slurm or Kubernetes shows is not plausible."""
     delayed: str = ""
-    """What is put off for a while, such as drains of many Pods that are not ready at once."""
+    """What is delayed for a while, such as drains when many Pods become not ready at once."""
     stuck: tuple[str, ...] = ()
-    """What needs a person, one sentence each, at most ten."""
+    """Problems that need manual action, at most ten."""

@@ -9,9 +9,15 @@ from typing import Final
 
 from sunk.model import names
 
-POD_LABELS: Final = (names.DRAIN, names.RUNNING, names.NOT_RESPONDING, names.EVICTABLE)
+LABEL_OF_CONDITION: Final = {
+    names.SLURM_DRAIN: names.DRAIN,
+    names.SLURM_RUNNING: names.RUNNING,
+    names.SLURM_NOT_RESPONDING: names.NOT_RESPONDING,
+}
+"""The conditions of compute Pods, each with the label that repeats it; that of the drain first. Nodes show them too."""
+POD_CONDITIONS: Final = tuple(LABEL_OF_CONDITION)
+POD_LABELS: Final = (*LABEL_OF_CONDITION.values(), names.EVICTABLE)
 POD_ANNOTATIONS: Final = (names.CLEAR_TO_DELETE, names.RESTART, names.ORDER_DONE)
-POD_CONDITIONS: Final = (names.SLURM_DRAIN, names.SLURM_RUNNING, names.SLURM_NOT_RESPONDING)
 ACCOUNT_SUFFIX: Final = "-sunk-syncer"
 """Behind the name of the cluster, in the name of a syncer's account. By it policies know them, in all namespaces where
 the operator is at work; so it is a name that no account of somebody else's has by chance."""

@@ -82,4 +82,6 @@ def _divided_up(number: int, by: int) -> int:
 
 def _no_quantity(text: str) -> NoQuantity:
     shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
-    return NoQuantity(f"{shown!r} is no quantity: write a number with a suffix or none, such as 8, 500m, 1.5Gi or 2e6.")
+    return NoQuantity(
+        f"{shown!r} is not a quantity: write a number with or without a suffix, such as 8, 500m, 1.5Gi or 2e6."
+    )

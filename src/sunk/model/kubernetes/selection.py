@@ -115,7 +115,7 @@ def integer(text: str) -> int | None:
 def fault(selector: NodeSelector) -> str | None:
     """The first thing that Kubernetes would not take, with the place where it stands; none if all is well."""
     if not selector.node_selector_terms:
-        return "nodeSelectorTerms is empty, which matches no Node: name a term, or leave the whole affinity out"
+        return "nodeSelectorTerms is empty, which matches no Node: add a term, or omit the affinity"
     return next(_faults(selector), None)
 
 
@@ -131,9 +131,9 @@ def _faults(selector: NodeSelector) -> Iterator[str]:
 
 def _wrong_expression(asked: Expression) -> str | None:
     if _KEY.fullmatch(asked.key) is None:
-        return f"{asked.key!r} is no key of a label"
+        return f"{asked.key!r} is not a label key"
     if wrong := next((value for value in asked.values if _VALUE.fullmatch(value) is None), None):
-        return f"{wrong!r} is no value that a label can have"
+        return f"{wrong!r} is not a valid label value"
     match asked.operator:
         case "In" | "NotIn":
             return None if asked.values else f"{asked.operator} needs at least one value"
@@ -143,12 +143,12 @@ def _wrong_expression(asked: Expression) -> str | None:
             good = len(asked.values) == 1 and integer(asked.values[0]) is not None
             return None if good else f"{asked.operator} needs one whole number, found {list(asked.values)}"
         case other:
-            return f"there is no operator {other!r}: use In, NotIn, Exists, DoesNotExist, Gt or Lt"
+            return f"unknown operator {other!r}: use In, NotIn, Exists, DoesNotExist, Gt or Lt"
 
 
 def _wrong_field(asked: Expression) -> str | None:
     if asked.key != _NAME:
-        return f"{_NAME} is the only field that can be asked for, found {asked.key!r}"
+        return f"{_NAME} is the only supported field, found {asked.key!r}"
     if asked.operator not in {"In", "NotIn"}:
         return f"a field takes In or NotIn, found {asked.operator!r}"
     return None if len(asked.values) == 1 else f"a field takes one value, found {list(asked.values)}"

@@ -37,8 +37,8 @@ def terms(below: ListNode, above: ListNode, *, at: str) -> ListNode:
     if len(olds) == len(news) and all(same(_laid(o, n, at=at), o) for o, n in zip(olds, news, strict=True)):
         return below
     raise Refusal(
-        f"{at} has {len(news)} terms in layer {above.layer}, over {len(olds)} from layer {below.layer}: which belongs to "
-        f"which cannot be told. Leave several terms to one layer, or set affinity to null in a layer between."
+        f"{at} has {len(news)} terms in layer {above.layer}, over {len(olds)} from layer {below.layer}: they cannot be "
+        f"matched. Put several terms into one layer only, or set affinity to null in a layer between."
     )
 
 
@@ -72,12 +72,12 @@ def _expressions(old: Part | None, new: Part, *, at: str) -> ListNode:
 def _by_key(listed: Part, *, at: str) -> dict[str, tuple[MapNode, ...]]:
     """Several about one key stay together: Gt and Lt make a range."""
     if not isinstance(listed, ListNode):
-        raise Refusal(f"{at} is {listed.kind} in layer {listed.layer}: expressions stand in a list.")
+        raise Refusal(f"{at} is {listed.kind} in layer {listed.layer}: expressions must be a list.")
     found: dict[str, tuple[MapNode, ...]] = {}
     for part in listed.parts:
         key = part.parts.get("key") if isinstance(part, MapNode) else None
         if not (isinstance(part, MapNode) and isinstance(key, ScalarNode) and isinstance(key.value, str)):
-            raise Refusal(f"{at} holds an expression without a key in layer {part.layer}: say which label it is about.")
+            raise Refusal(f"{at} holds an expression without a key in layer {part.layer}: add the label's key.")
         found[key.value] = (*found.get(key.value, ()), part)
     return found
 

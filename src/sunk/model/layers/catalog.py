@@ -39,7 +39,7 @@ class LayerCatalog(Struct, frozen=True):
         inward = by.shipped or (name == by.name and name in self.shipped)
         found = LayerCatalog(nodes={}, shipped=self.shipped).find(name) if inward else self.find(name)
         if found is None:
-            raise Refusal(f"{at}: there is no layer {name}. {self._meant(name)}")
+            raise Refusal(f"{at}: no layer {name}. {self._meant(name)}")
         return found
 
     def values(self, layer: Layer) -> Mapping[str, object]:
@@ -48,7 +48,7 @@ class LayerCatalog(Struct, frozen=True):
         if isinstance(values, Mapping):
             return values
         found = "nothing" if values is None else type(values).__name__
-        raise Refusal(f"{layer.place}: a layer is a map of values, found {found}. Write {{}} for one that is empty.")
+        raise Refusal(f"{layer.place}: a layer must be a map of values, found {found}. Write {{}} for an empty one.")
 
     def definitions(self, layer: Layer) -> tuple[Layer, ...] | None:
         """The layers that it is built on; none if it does without layers, which is not the same as an empty list."""
@@ -57,20 +57,20 @@ class LayerCatalog(Struct, frozen=True):
         if names is None:
             return None
         if not isinstance(names, list | tuple):
-            raise Refusal(f"{at} is a list of names of layers, found {names!r}. Write it as a list.")
+            raise Refusal(f"{at} must be a list of layer names, found {names!r}.")
         return tuple(self.named(_text(one, at=f"{at}[{i}]"), by=layer, at=f"{at}[{i}]") for i, one in enumerate(names))
 
     def _meant(self, name: str) -> str:
         known = {each.lower(): each for each in (*self.shipped, *self.nodes)}
         if close := get_close_matches(name.lower(), known, n=3, cutoff=_UNLIKE):
             return f"Did you mean {' or '.join(known[one] for one in close)}?"
-        return "Layers are the keys of compute.nodes and those that the chart ships in compute-defs."
+        return "Layers are the keys of compute.nodes and of the chart's compute-defs."
 
 
 def _text(name: object, *, at: str) -> str:
     if isinstance(name, str):
         return name
-    raise Refusal(f"{at}: the name of a layer is a text, found {name!r}. What a layer holds stands beside definitions.")
+    raise Refusal(f"{at}: a layer name must be text, found {name!r}. Put the content of a layer next to definitions.")
 
 
 def gather(files: Mapping[str, object]) -> dict[str, object]:
@@ -79,10 +79,10 @@ def gather(files: Mapping[str, object]) -> dict[str, object]:
     homes: dict[str, str] = {}
     for file, content in files.items():
         if not isinstance(content, Mapping):
-            raise Refusal(f"{file}: a file of layers is a map from names to values, found {type(content).__name__}.")
+            raise Refusal(f"{file}: a file of layers must be a map of names to values, found {type(content).__name__}.")
         for name, values in content.items():
             if name in homes:
-                raise Refusal(f"layer {name} stands in {homes[name]} and in {file}. Take one of them out.")
+                raise Refusal(f"layer {name} is defined in {homes[name]} and in {file}. Remove one of them.")
             homes[name] = file
             layers[name] = values
     return layers

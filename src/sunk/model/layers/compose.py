@@ -45,10 +45,10 @@ def compose(name: str, *, nodes: Mapping[str, object], shipped: Mapping[str, obj
     shelf = LayerCatalog(nodes=nodes, shipped=shipped)
     definition = Layer(name)
     if name not in nodes:
-        raise Refusal(f"there is no definition {name} in compute.nodes.")
+        raise Refusal(f"compute.nodes has no definition {name}.")
     layers = tuple(islice(_stack(definition, shelf=shelf), MOST_LAYERS + 1))
     if len(layers) > MOST_LAYERS:
-        raise Refusal(f"{definition.place}: its layers come to more than {MOST_LAYERS}. Let fewer build on each other.")
+        raise Refusal(f"{definition.place}: it has more than {MOST_LAYERS} layers. Use fewer.")
     made: Part = MapNode({}, definition)
     for layer in layers:
         passed_over = {SELECTOR} | (OWN if layer != definition else {"definitions"})
@@ -83,5 +83,5 @@ def _storeys(layer: Layer, *, shelf: LayerCatalog, chain: tuple[Layer, ...]) -> 
 def _endless(chain: tuple[Layer, ...]) -> str:
     at, told = f"{chain[0].place}.definitions", " → ".join(str(layer) for layer in chain)
     if chain[-1] in chain[:-1]:
-        return f"{at}: {told} goes round in a circle. A layer cannot build on itself: take one of these names out."
-    return f"{at}: more than {LONGEST_CHAIN} layers build on each other, {told}. Let fewer do so."
+        return f"{at}: {told} is a cycle. A layer cannot build on itself: remove one of these names."
+    return f"{at}: more than {LONGEST_CHAIN} layers build on each other, {told}. Use fewer."

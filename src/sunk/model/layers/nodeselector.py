@@ -19,7 +19,7 @@ def as_affinity(selector: object, *, layer: Layer) -> Part | None:
         return None
     at = f"{layer.place}.{SELECTOR}"
     if not isinstance(selector, Mapping):
-        raise Refusal(f"{at} is no map: write labels of Nodes and their values, such as gpu.nvidia.com/model: H100.")
+        raise Refusal(f"{at} is not a map: write Node labels and their values, such as gpu.nvidia.com/model: H100.")
     terms = [{"matchExpressions": [_expression(key, value, at=at) for key, value in selector.items()]}]
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
     return plant({"affinity": {"nodeAffinity": required}}, layer=layer, at=at)
@@ -30,5 +30,5 @@ def _expression(key: object, value: object, *, at: str) -> dict[str, Any]:
     if value is None:
         return {"key": key, "operator": None}
     if not isinstance(value, str):
-        raise Refusal(f"{at}: the label {key} is to be {value}, which is no text: put it in quotes.")
+        raise Refusal(f"{at}: the value {value} of label {key} is not text: put it in quotes.")
     return {"key": key, "operator": "In", "values": [value]}

@@ -59,7 +59,7 @@ Part: TypeAlias = ScalarNode | MapNode | ListNode
 def plant(value: object, *, layer: Layer, at: str, depth: int = 0) -> Part:
     """What a layer says, as a tree; refused if it is nothing that JSON could say."""
     if depth > DEEPEST:
-        raise Refusal(f"{at}: maps and lists stand in each other more than {DEEPEST} deep. Write it flatter.")
+        raise Refusal(f"{at}: maps and lists are nested more than {DEEPEST} levels deep. Flatten them.")
     if isinstance(value, Mapping):
         parts = {
             _key(key, at=at): plant(part, layer=layer, at=inside(at, str(key)), depth=depth + 1)
@@ -68,7 +68,7 @@ def plant(value: object, *, layer: Layer, at: str, depth: int = 0) -> Part:
         return MapNode(parts, layer)
     if isinstance(value, list | tuple):
         if None in value:
-            raise Refusal(f"{at} has an empty item in layer {layer}: take it out. Null removes keys, not items.")
+            raise Refusal(f"{at} has an empty item in layer {layer}: remove it. Null removes keys, not items.")
         return ListNode(tuple(plant(part, layer=layer, at=f"{at}[]", depth=depth + 1) for part in value), layer)
     if value is None or isinstance(value, str | int | float):
         return ScalarNode(value, layer)
@@ -80,7 +80,7 @@ def plant(value: object, *, layer: Layer, at: str, depth: int = 0) -> Part:
 def _key(key: object, *, at: str) -> str:
     if isinstance(key, str):
         return key
-    raise Refusal(f"{at} has the key {key}, which is no text: put it in quotes.")
+    raise Refusal(f"{at} has the key {key}, which is not text: put it in quotes.")
 
 
 def inside(at: str, key: str) -> str:

@@ -45,6 +45,6 @@ def _described(before: ast.stmt, after: ast.stmt) -> tuple[str, str] | None:
 
 
 def _prose(text: str) -> str:
-    """Paragraphs without the line breaks of the source: whoever shows them wraps them anew."""
+    """Paragraphs without the line breaks of the source: whoever shows them wraps them again."""
     paragraphs = re.split(r"\n\s*\n", inspect.cleandoc(text))
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs).strip()

@@ -43,7 +43,7 @@ def _of_object(value: Mapping[Any, Any], shape: Object, *, path: str) -> Iterato
         if key in known:
             yield from _strange(each, known[key], path=place)
         else:
-            yield f"{place.removeprefix('.')}: there is no such value. {_meant(str(key), told)}"
+            yield f"{place.removeprefix('.')}: no such value. {_meant(str(key), told)}"
 
 
 def _meant(key: str, known: Mapping[str, str]) -> str:
@@ -52,7 +52,7 @@ def _meant(key: str, known: Mapping[str, str]) -> str:
     if close := get_close_matches(key.lower(), names, n=1, cutoff=_ALIKE):
         return f"Did you mean {names[close[0]]}?"
     few = len(known) <= _FEW
-    return f"There are {', '.join(_described(name, known[name] if few else '') for name in sorted(known))}."
+    return f"Known: {', '.join(_described(name, known[name] if few else '') for name in sorted(known))}."
 
 
 def _described(name: str, told: str) -> str:

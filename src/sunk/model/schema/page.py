@@ -14,9 +14,9 @@ from sunk.model.schema.shape import Anything, IntOrStr, List, Map, Object, Prope
 
 LONGEST: Final = 48
 """Of a default; longer ones stand in values.yaml."""
-_PLURALS: Final = {"string": "texts", "integer": "numbers", "number": "numbers", "boolean": "truths"}
+_PLURALS: Final = {"string": "strings", "integer": "numbers", "number": "numbers", "boolean": "booleans"}
 _EMPTY: Final[tuple[object, ...]] = (UNSET, None, "", {}, [])
-_HEAD: Final = ("| value | may be | default | |", "| --- | --- | --- | --- |")
+_HEAD: Final = ("| value | type | default | |", "| --- | --- | --- | --- |")
 
 
 class Row(Struct, frozen=True):
@@ -65,7 +65,7 @@ class Described:
         names = tuple(each.name for each in inner.members)
         first = self._places.setdefault(names, place + suffix)
         if first != place + suffix and len(names) > 1:
-            told = f"As `{first}`. {_words(member.shape)}".strip()
+            told = f"Same fields as `{first}`. {_words(member.shape)}".strip()
             yield Row(place, _kind(member.shape), _shown(default, required=member.required), told)
             return
         if suffix:
@@ -94,7 +94,7 @@ def _kind(shape: Shape) -> str:
         case Scalar():
             return _single(shape)
         case IntOrStr():
-            return "number or text"
+            return "number or string"
         case List(items=items):
             return f"list of {_several(items)}"
         case Map(values=values) if not isinstance(values, Anything):
@@ -104,15 +104,15 @@ def _kind(shape: Shape) -> str:
 
 def _single(shape: Scalar) -> str:
     if shape.choices:
-        return ", ".join(f"`{each}`" if each != "" else "nothing" for each in shape.choices)
+        return ", ".join(f"`{each}`" if each != "" else "empty" for each in shape.choices)
     if shape.type == "boolean":
         return "`true`, `false`"
-    return "text" if shape.type == "string" else f"number{_range(shape)}"
+    return "string" if shape.type == "string" else f"number{_range(shape)}"
 
 
 def _several(shape: Shape) -> str:
     if isinstance(shape, IntOrStr):
-        return "numbers or texts"
+        return "numbers or strings"
     return _PLURALS[shape.type] if isinstance(shape, Scalar) else "maps"
 
 
@@ -139,7 +139,7 @@ def _sentence(text: str) -> str:
 
 def _shown(default: Any, *, required: bool) -> str:
     if required:
-        return "must be given"
+        return "required"
     said = _said(default)
     if said in _EMPTY:
         return ""

@@ -14,7 +14,7 @@ Schema = dict[str, Any]
 
 DRAFT: Final = "http://json-schema.org/draft-07/schema#"
 
-_OF_HELM: Final = {"global": {"description": "What a parent chart shares; Helm adds it by itself.", "type": "object"}}
+_OF_HELM: Final = {"global": {"description": "Values shared by a parent chart; Helm adds them.", "type": "object"}}
 
 
 def values_schema(kind: type[Struct], *, title: str) -> Schema:

@@ -17,18 +17,20 @@ by itself that means nothing until it has lasted. Nor does the drain with which 
 if nobody saw the old one go.
 """
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from sunk.kube.core import Condition, Node, Pod, condition
 from sunk.model import names
 from sunk.model.contract import drains, keptdrains
+from sunk.model.contract.conditions import transition_time
+from sunk.model.contract.syncerwrites import POD_CONDITIONS
 from sunk.objects.nodesets import CLAIM_LABELS, marked_by
 
-COPIED: Final = (names.SLURM_DRAIN, names.SLURM_RUNNING, names.SLURM_NOT_RESPONDING)
-OURS: Final = (*COPIED, names.SLURM_CORDON)
+OURS: Final = (*POD_CONDITIONS, names.SLURM_CORDON)
 UNKNOWN: Final = "Unknown"
 NO_POD: Final = "NoPod"
 NOT_TOLD: Final = "NotTold"
@@ -128,16 +130,16 @@ def _patience(pod: Pod | None, *, now: datetime) -> timedelta | None:
 
 def told(pod: Pod | None) -> tuple[Condition, ...]:
     """The conditions of the Node: that of the drain first."""
-    drain, *others = (_copied(pod, kind) for kind in COPIED)
+    drain, *others = (_copied(pod, kind) for kind in POD_CONDITIONS)
     return drain, *others, _cordon(drain)
 
 
 def _copied(pod: Pod | None, kind: str) -> Condition:
     if pod is None:
-        return Condition(type=kind, status=UNKNOWN, reason=NO_POD, message="its Pod is not there")
+        return Condition(type=kind, status=UNKNOWN, reason=NO_POD, message="it has no Pod")
     found = condition(pod.status.conditions, kind)
     if found is None:
-        return Condition(type=kind, status=UNKNOWN, reason=NOT_TOLD, message="nothing was heard from Slurm yet")
+        return Condition(type=kind, status=UNKNOWN, reason=NOT_TOLD, message="no report from Slurm yet")
     status = found.status if found.status in {"True", "False"} else UNKNOWN
     return Condition(type=kind, status=status, reason=found.reason, message=found.message)
 
@@ -149,16 +151,10 @@ def _cordon(drain: Condition) -> Condition:
 
 
 def _changed(node: Node, wanted: Condition, *, now: datetime) -> Condition | None:
-    found = condition(node.status.conditions, wanted.type)
-    if found is None or found.status != wanted.status:
-        return Condition(
-            type=wanted.type,
-            status=wanted.status,
-            reason=wanted.reason,
-            message=wanted.message,
-            last_transition_time=now.astimezone(UTC).replace(microsecond=0),
-        )
-    return None if (found.reason, found.message) == (wanted.reason, wanted.message) else wanted
+    held = condition(node.status.conditions, wanted.type)
+    if held is not None and (held.status, held.reason, held.message) == (wanted.status, wanted.reason, wanted.message):
+        return None
+    return replace(wanted, last_transition_time=transition_time(held, wanted.status, now=now))
 
 
 # Annotations
@@ -217,8 +213,13 @@ def body(node: Node, change: NodeChange) -> dict[str, Any]:
 
 
 def _written(one: Condition) -> dict[str, Any]:
-    since = {} if one.last_transition_time is None else {"lastTransitionTime": one.last_transition_time}
-    return {"type": one.type, "status": one.status, "reason": one.reason, "message": one.message} | since
+    return {
+        "type": one.type,
+        "status": one.status,
+        "lastTransitionTime": one.last_transition_time,
+        "reason": one.reason,
+        "message": one.message,
+    }
 
 
 def _filled(**parts: dict[str, str | None]) -> dict[str, Any]:

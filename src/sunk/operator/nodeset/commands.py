@@ -18,16 +18,16 @@ _DAY, _HOUR, _MINUTE = 86_400, 3_600, 60
 
 @click.group()
 def nodeset() -> None:
-    """What became of a NodeSet's template, and the way back."""
+    """Show and roll back the template of a NodeSet."""
 
 
 @nodeset.command()
 @click.argument("name")
 @reaching
 def history(*, name: str, kubeconfig: Path | None, context: str | None, namespace: str | None) -> None:
-    """Show the templates that are kept, the newest last.
+    """List the stored templates, newest last.
 
-    PODS is how many Pods were made from each; the one that the NodeSet says now has a star.
+    PODS counts the Pods made from each template. A star marks the current one.
     """
     from sunk.kube.resource import Key
     from sunk.operator.nodeset import rollback as past
@@ -42,13 +42,18 @@ def history(*, name: str, kubeconfig: Path | None, context: str | None, namespac
 
 @nodeset.command()
 @click.argument("name")
-@click.option("--to", type=click.IntRange(min=1), metavar="REVISION", help="Which one; the one before, if not said.")
+@click.option(
+    "--to",
+    type=click.IntRange(min=1),
+    metavar="REVISION",
+    help="Revision to roll back to.  [default: the previous one]",
+)
 @reaching
 def rollback(*, name: str, to: int | None, kubeconfig: Path | None, context: str | None, namespace: str | None) -> None:
-    """Put an older template back.
+    """Restore an older template.
 
-    Pods are then updated as the NodeSet's strategy says, and none that runs a job is ended for it. Only for NodeSets of
-    your own: where a SlurmCluster writes the template, change its values, or use `helm rollback`.
+    Pods are then updated according to the NodeSet's strategy; Pods that run jobs are not interrupted. Only for NodeSets
+    that you manage yourself: if a SlurmCluster writes the template, change its values or use `helm rollback`.
     """
     from sunk.kube.resource import Key
     from sunk.operator.nodeset import rollback as past
@@ -57,7 +62,7 @@ def rollback(*, name: str, to: int | None, kubeconfig: Path | None, context: str
         return await past.roll_back(client, Key(where, name), to=to)
 
     kept = asked(put, kubeconfig=kubeconfig, context=context, namespace=namespace)
-    done = "has it already" if kept.current else "has it again"
+    done = "already uses it" if kept.current else "uses it again"
     click.echo(f"revision {kept.number} ({kept.name}): NodeSet {name} {done}")
 
 

@@ -74,9 +74,7 @@ async def roll_back(client: Client, key: Key, *, to: int | None = None) -> Templ
     try:
         await client.patch(NODESETS, key.name, change, namespace=key.namespace)
     except Conflict as changed:
-        raise Refusal(
-            f"NodeSet {key} was changed by somebody else in this moment: look at it, and try again"
-        ) from changed
+        raise Refusal(f"NodeSet {key} was changed by someone else in the meantime: check it and try again") from changed
     return picked
 
 
@@ -86,7 +84,7 @@ def require_own(owner: NodeSet) -> None:
         if reference.controller and reference.kind == SLURMCLUSTER.name:
             raise Refusal(
                 f"the template of NodeSet {owner.metadata.name} is written by SlurmCluster {reference.name}. Go back to "
-                "the values of before instead: `helm rollback`."
+                "the previous values instead: `helm rollback`."
             )
 
 
@@ -102,9 +100,9 @@ async def _others(client: Client, key: Key) -> str:
     try:
         listing = await client.list(NODESETS, Scope(namespace=key.namespace))
     except NotFound:
-        return 'the cluster knows no NodeSets: install the chart "sunk", or name another context'
+        return 'the cluster has no NodeSet resource: install the chart "sunk", or use another context'
     there = ", ".join(sorted(one.metadata.name for one in listing.items))
-    advice = f"there is {there}" if there else "there is none: name another namespace with --namespace"
+    advice = f"found {there}" if there else "it has none; choose another namespace with --namespace"
     return f"no NodeSet {key.name} in namespace {key.namespace}: {advice}"
 
 
@@ -138,5 +136,5 @@ def chosen(kept: Sequence[TemplateRevision], *, key: Key, to: int | None) -> Tem
         return able[-1]
     there = ", ".join(str(one.number) for one in kept) or "none yet"
     if to is None:
-        raise Refusal(f"NodeSet {key} has no older template to go back to; kept are {there}")
-    raise Refusal(f"NodeSet {key} has no revision {to}; kept are {there}: name one of these with --to")
+        raise Refusal(f"NodeSet {key} has no older template to roll back to (stored: {there})")
+    raise Refusal(f"NodeSet {key} has no revision {to} (stored: {there}): choose one of these with --to")

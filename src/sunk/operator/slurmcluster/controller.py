@@ -180,7 +180,7 @@ class SlurmClusterReconciler:
         if progress.final and progress.wanted != progress.applied:
             self._warn(cluster, progress.reason, progress.message)
         elif progress.applied == progress.wanted != cluster.status.config_applied:
-            self._tell(cluster, "Configured", f"Slurm runs with configuration {progress.wanted}", action="Configure")
+            self._tell(cluster, "Configured", f"Slurm now runs configuration {progress.wanted}", action="Configure")
 
     def _tell(self, cluster: SlurmCluster, reason: str, text: str, *, action: str) -> None:
         self._recorder.tell(_about(cluster), reason, text, action=action)

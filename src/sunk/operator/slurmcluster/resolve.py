@@ -111,8 +111,8 @@ def _plain(definitions: dict[str, Definition]) -> dict[str, object]:
 def _definition(name: str, value: dict[str, Any]) -> NodeDefinition:
     if not _NAME.fullmatch(name) or name in SPECIAL:
         raise Refusal(
-            f"compute.nodes.{name}: a definition that is enabled is a partition and part of the names of Pods, so its "
-            f"name has small letters, digits and dashes, begins with a letter and is not {' or '.join(sorted(SPECIAL))}."
+            f"compute.nodes.{name}: an enabled definition becomes a partition and part of Pod names, so its name consists "
+            f"of lowercase letters, digits and dashes, begins with a letter and is not {' or '.join(sorted(SPECIAL))}."
         )
     try:
         return msgspec.convert(value | {"name": name}, NodeDefinition)
@@ -128,8 +128,8 @@ def _in_words(complaint: str) -> str:
 def _check_replicas(spec: SlurmClusterSpec) -> None:
     if spec.controller.replicas > 1:
         raise Refusal(
-            f"controller.replicas is {spec.controller.replicas}: it can be 0 or 1. Kubernetes starts another slurmctld "
-            "when one dies, and two would fight over the state."
+            f"controller.replicas is {spec.controller.replicas}: it must be 0 or 1. Kubernetes restarts slurmctld "
+            "when it dies, and two would fight over the state."
         )
 
 
@@ -140,11 +140,9 @@ def _check_prefixes(cluster: ResolvedCluster) -> None:
         prefix = cluster.prefix(definition)
         if len(prefix) > LONGEST_PREFIX:
             raise Refusal(
-                f"{definition.place}: names of its nodes begin with {prefix}, which has {len(prefix)} characters and may have "
-                f"{LONGEST_PREFIX}. Set podNamePrefix to something shorter."
+                f"{definition.place}: the prefix {prefix} of its nodes has {len(prefix)} characters, but at most {LONGEST_PREFIX} are "
+                f"allowed. Set a shorter podNamePrefix."
             )
         if prefix in owners:
-            raise Refusal(
-                f"{definition.place}.podNamePrefix: {prefix} is that of {owners[prefix]} too. Choose another."
-            )
+            raise Refusal(f"{definition.place}.podNamePrefix: {owners[prefix]} already uses {prefix}. Choose another.")
         owners[prefix] = definition.name

@@ -10,10 +10,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def _outputs(command: F) -> F:
     """The options that every command has."""
-    watch = click.option(
-        "--watch", "-w", is_flag=True, help="Stay, and draw anew when something changes. Ctrl-C ends it."
-    )
-    as_json = click.option("--json", "as_json", is_flag=True, help="For programs; with --watch one line a change.")
+    watch = click.option("--watch", "-w", is_flag=True, help="Keep running and redraw on changes. Stop with Ctrl-C.")
+    as_json = click.option("--json", "as_json", is_flag=True, help="JSON output; with --watch one line per change.")
     return as_json(watch(command))
 
 
@@ -21,24 +19,24 @@ state_option = click.option(
     *("--state", "-t", "states"),
     multiple=True,
     metavar="STATE",
-    help="Only these: `idle,mixed` is either, `idle+drain` both at once. May be repeated.",
+    help="Only these states: `idle,mixed` means either, `idle+drain` both. May be repeated.",
 )
 partition_option = click.option(
-    "--partition", "-p", "partitions", multiple=True, metavar="NAME", help="Only of this partition. May be repeated."
+    "--partition", "-p", "partitions", multiple=True, metavar="NAME", help="Only this partition. May be repeated."
 )
 
 
 @click.group()
 def slurm() -> None:
-    """Slurm's nodes, jobs, partitions and statistics.
+    """Show Slurm's nodes, jobs, partitions and statistics.
 
-    Needs libslurm and a Slurm configuration, as the image sunk has them; in a cluster:
+    Needs libslurm and a Slurm configuration, so run it in the syncer's Pod:
 
     \b
       kubectl exec deploy/slurm-syncer -- sunk slurm nodes
       kubectl exec -it deploy/slurm-syncer -- sunk slurm jobs --watch
 
-    Colours are off when the output is no terminal, and when NO_COLOR is set.
+    No colours if the output is not a terminal or NO_COLOR is set.
     """  # noqa: D301 (click's mark for a paragraph that is not wrapped)
 
 
@@ -50,15 +48,15 @@ def slurm() -> None:
 def nodes(
     *, hostlists: tuple[str, ...], states: tuple[str, ...], partitions: tuple[str, ...], as_json: bool, watch: bool
 ) -> None:
-    """Show nodes: state, use, reasons.
+    """Show nodes: state, usage, reasons.
 
-    Also why one is out of service, who said so and when.
+    For a node out of service: why, set by whom and when.
 
-    HOSTLIST names some, as in `gpu[001-064],login1`. CPUS, GIB (of memory) and GRES are in use / in all.
+    HOSTLIST selects nodes, as in `gpu[001-064],login1`. CPUS, GIB (of memory) and GRES are used / total.
 
     \b
-      sunk slurm nodes --state drain          whatever is drained, or will be
-      sunk slurm nodes --state drained,down   whatever can be taken away
+      sunk slurm nodes --state drain          drained or draining
+      sunk slurm nodes --state drained,down   can be removed
       sunk slurm nodes 'gpu[001-064]' --watch
     """  # noqa: D301
     from sunk.slurm.cli import pages, selection
@@ -72,10 +70,10 @@ def nodes(
 
 
 @slurm.command()
-@click.option("--user", "-u", "users", multiple=True, metavar="USER", help="Only of this user, by name or number.")
+@click.option("--user", "-u", "users", multiple=True, metavar="USER", help="Only this user, by name or UID.")
 @state_option
 @partition_option
-@click.option("--all", "-a", "ended", is_flag=True, help="Also those that have ended, while Slurm remembers them.")
+@click.option("--all", "-a", "ended", is_flag=True, help="Include ended jobs that Slurm still remembers.")
 @_outputs
 def jobs(  # noqa: PLR0913 (one argument an option)
     *,
@@ -88,8 +86,8 @@ def jobs(  # noqa: PLR0913 (one argument an option)
 ) -> None:
     """Show jobs.
 
-    Those that wait, run or still hold nodes. JOB is 12_3 for task 3 of array 12 and 12+1 for part 1 of a heterogeneous job. The last column says where a job
-    is, or why it waits.
+    Pending and running jobs, and those that still hold nodes. JOB is 12_3 for task 3 of array 12 and 12+1 for component 1
+    of a heterogeneous job. The last column shows where a job runs, or why it waits.
 
     \b
       sunk slurm jobs --user alice
@@ -112,7 +110,8 @@ def jobs(  # noqa: PLR0913 (one argument an option)
 def partitions(*, as_json: bool, watch: bool) -> None:
     """Show partitions and their nodes.
 
-    Whether they take jobs, and how many of their nodes could run one. The default one has a star. OUT counts nodes that are drained, down or powered down and run nothing.
+    Whether they accept jobs, and how many of their nodes can run one. A star marks the default. OUT counts nodes that are
+    drained, down or powered down and run nothing.
     """
     from sunk.slurm.cli import pages
 
@@ -120,12 +119,14 @@ def partitions(*, as_json: bool, watch: bool) -> None:
 
 
 @slurm.command()
-@click.option("--top", default=10, show_default=True, help="How many requests and users to list, costliest first.")
+@click.option(
+    "--top", default=10, show_default=True, help="Number of requests and users to list, most expensive first."
+)
 @_outputs
 def stats(*, top: int, as_json: bool, watch: bool) -> None:
-    """Show how slurmctld fares.
+    """Show statistics of slurmctld.
 
-    Its queues, schedulers and requests, as `sdiag` does. Counters start anew when slurmctld does, and at a reconfigure.
+    Queues, schedulers and requests, like `sdiag`. A restart of slurmctld and a reconfigure reset the counters.
     """
     from sunk.slurm.cli import pages
 

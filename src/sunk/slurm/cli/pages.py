@@ -7,13 +7,12 @@ stay, under a line that says since when nothing is known.
 """
 
 import asyncio
-import os
 import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import aclosing
 from importlib.util import find_spec
-from typing import Any, Final, NoReturn, Protocol
+from typing import Any, Final, Protocol
 
 import click
 import msgspec
@@ -30,6 +29,7 @@ from sunk.slurm import rpcs
 from sunk.slurm.cli import selection, tables
 from sunk.slurm.cli.selection import partitions_by_node
 from sunk.slurm.errors import SlurmError, Unauthenticated, Unreachable
+from sunk.slurm.libslurm.exit import exit_now
 from sunk.slurm.libslurm.library import Library
 from sunk.slurm.libslurm.loading import EXTENSION
 from sunk.slurm.mirror.confidence import Unknown
@@ -111,12 +111,12 @@ def trouble(mirror: Mirror) -> str:
     """Why what is shown may not be so; empty if it is."""
     if isinstance(mirror.state, Unknown):
         return _unknown(ago=loopclock.now() - mirror.state.since, reason=mirror.state.reason)
-    return "; ".join(f"Hard to believe: {each.reason}" for each in mirror.suspicions)
+    return "; ".join(f"Not confirmed: {each.reason}" for each in mirror.suspicions)
 
 
 def _unknown(*, ago: float, reason: str) -> str:
     since = tables.moment(round(time.time() - ago))
-    return f"Unknown since {since}; below is what was last known.\n{words(reason)}"
+    return f"No answer since {since}; this is the last known state.\n{words(reason)}"
 
 
 def of_nodes(wanted: selection.NodeSelection) -> TablePages:
@@ -213,10 +213,10 @@ def show(pages: Pages, *, as_json: bool, watch: bool) -> None:
     try:
         asyncio.run(_follow(pages, library, as_json=as_json) if watch else _once(pages, library, as_json=as_json))
     except KeyboardInterrupt:
-        _leave(0)
+        exit_now(0)
     except SlurmError as error:
         click.echo(f"sunk: {_advice(error)}", err=True)
-        _leave(2)
+        exit_now(2)
     finally:
         library.close()
 
@@ -224,25 +224,18 @@ def show(pages: Pages, *, as_json: bool, watch: bool) -> None:
 def _library() -> Library:
     if find_spec(EXTENSION) is None:
         raise Refusal(
-            "libslurm is not in reach: this command runs where the image sunk does, beside a Slurm. "
-            "In a cluster of ours: kubectl exec deploy/<name>-syncer -- sunk slurm …"
+            "libslurm is not available: run this command in the image sunk, next to a Slurm. "
+            "In a SUNK cluster: kubectl exec deploy/<name>-syncer -- sunk slurm …"
         )
     return Library.load()
 
 
 def _advice(error: SlurmError) -> str:
     if isinstance(error, Unreachable):
-        return f"slurmctld does not answer. ({error}) Look whether it runs, and whether this machine may reach it."
+        return f"slurmctld does not answer. ({error}) Check that it runs and that this machine can reach it."
     if isinstance(error, Unauthenticated):
-        return f"slurmctld does not believe who we are. ({error}) Look at sackd beside this process, and at the clocks."
+        return f"slurmctld rejects our credentials. ({error}) Check sackd next to this process, and the clocks."
     return str(error)
-
-
-def _leave(code: int) -> NoReturn:
-    """End at once. A call of libslurm that waits for a lost slurmctld would hold Python's own end for many seconds."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
 
 
 async def _once(pages: Pages, library: Library, *, as_json: bool) -> None:

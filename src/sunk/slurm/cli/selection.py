@@ -31,7 +31,7 @@ def state_filter(texts: Iterable[str], *, known: frozenset[str]) -> StateFilter:
     """Read `idle,mixed` or `idle+drain`, in any case, from one or several texts."""
     choices = [frozenset(part.upper().split("+")) for text in texts for part in text.split(",") if part]
     for word in sorted({word for choice in choices for word in choice} - known):
-        raise Refusal(f"{word} is no state. Slurm has: {', '.join(sorted(known)).lower()}.")
+        raise Refusal(f"{word} is not a Slurm state. Valid: {', '.join(sorted(known)).lower()}.")
     return StateFilter(choices=tuple(choices))
 
 
@@ -41,7 +41,7 @@ def names(texts: Iterable[str]) -> frozenset[str] | None:
     try:
         return frozenset(name for text in found for name in expand(text)) if found else None
     except ValueError as error:
-        raise Refusal(f"{' '.join(found)} does not name nodes: {error}.") from error
+        raise Refusal(f"{' '.join(found)} is not a list of nodes: {error}.") from error
 
 
 def user_number(name: str) -> int:
@@ -50,9 +50,7 @@ def user_number(name: str) -> int:
     try:
         return pwd.getpwnam(name).pw_uid
     except KeyError as missing:
-        raise Refusal(
-            f"this machine knows no user called {name}. Give the number instead: `id -u {name}`."
-        ) from missing
+        raise Refusal(f"no user {name} on this machine. Give the UID instead: `id -u {name}`.") from missing
 
 
 class NodeSelection(Struct, frozen=True):

@@ -183,7 +183,9 @@ def nodes(rows: Collection[Node], *, partitions: Partitions, most: int | None = 
 
 
 def jobs(rows: Collection[Job], *, now: float, most: int | None = None) -> RenderableType:
-    table = columns("JOB", "NAME", "USER", "ACCOUNT", "PARTITION", "STATE", ">TIME", ">LIMIT", ">NODES", "WHERE OR WHY")
+    table = columns(
+        "JOB", "NAME", "USER", "ACCOUNT", "PARTITION", "STATE", ">TIME", ">LIMIT", ">NODES", "NODELIST(REASON)"
+    )
     for row in [*rows][:most]:
         table.add_row(
             job_id(row),
@@ -252,9 +254,9 @@ def _server(found: Statistics) -> dict[str, str]:
     return {
         "threads": str(found.server_threads),
         "agents": f"{found.agents} with {found.agent_threads} threads",
-        "messages to send": _unsent(found),
-        "messages to slurmdbd": str(found.dbd_queue),
-        "reading the clock": microseconds(found.clock_latency),
+        "agent queue size": _unsent(found),
+        "DBD agent queue size": str(found.dbd_queue),
+        "gettimeofday latency": microseconds(found.clock_latency),
     }
 
 
@@ -284,7 +286,7 @@ def _backfill(found: Statistics) -> dict[str, str]:
             found.backfill_cycle_last, found.backfill_cycle_sum, cycles, found.backfill_cycle_max
         ),
         "depth last, mean": f"{found.backfill_depth_last}, {found.backfill_depth_sum / max(cycles, 1):.0f}",
-        "of these tried": f"{found.backfill_depth_tried_last}, {found.backfill_depth_tried_sum / max(cycles, 1):.0f}",
+        "depth (try sched) last, mean": f"{found.backfill_depth_tried_last}, {found.backfill_depth_tried_sum / max(cycles, 1):.0f}",
         "queue last, mean": f"{found.backfill_queue}, {found.backfill_queue_sum / max(cycles, 1):.0f}",
         "table last, mean": f"{found.backfill_table}, {found.backfill_table_sum / max(cycles, 1):.0f}",
         "ended by": _exits(found.backfill_exits, rpcs.BACKFILL_EXITS),
@@ -322,7 +324,7 @@ def _summary(noun: str, words: Sequence[str], *, most: int | None) -> Text:
     plural = noun if len(words) == 1 else f"{noun}s"
     hidden = max(len(words) - most, 0) if most is not None else 0
     text = f"{len(words)} {plural}{f': {counts}' if counts else ''}"
-    return Text(f"{text}; {hidden} not shown, for lack of room" if hidden else text, style="dim")
+    return Text(f"{text}; {hidden} not shown (screen too small)" if hidden else text, style="dim")
 
 
 def _word(node: Node) -> str:

@@ -90,5 +90,5 @@ def filled(wanted: JobDescription, *, blank: Any, ffi: "_FFI") -> tuple[Any, lis
 def c_text(text: str, *, ffi: "_FFI") -> Any:
     """C ends a text at the first NUL, and silently: half a reason would be worse than none."""
     if "\0" in text:
-        raise ValueError(f"Slurm cannot hold a NUL character, and there is one in {text[:80]!r}")
+        raise ValueError(f"Slurm texts cannot contain a NUL character: {text[:80]!r}")
     return ffi.new("char[]", text.encode(errors="replace"))

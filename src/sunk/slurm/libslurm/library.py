@@ -121,7 +121,7 @@ class Library:
         # Asked about the beginning of time Slurm has never said "unchanged"; if it did, we would know nothing.
         if found is None:
             raise Unreachable(
-                NO_ANSWER, asked="read the nodes", text='an unconditional read was answered by "no change"'
+                NO_ANSWER, asked="read the nodes", text='slurmctld answered an unconditional read with "no change"'
             )
         return found
 

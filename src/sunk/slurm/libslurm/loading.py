@@ -46,16 +46,14 @@ def _import() -> ModuleType:
     try:
         return importlib.import_module(EXTENSION)
     except ImportError as error:
-        raise Refusal(
-            f"libslurm is not in reach ({error}). What talks to Slurm runs in the image sunk, where it is compiled in."
-        ) from error
+        raise Refusal(f"libslurm is not available ({error}). Run this in the image sunk, which contains it.") from error
     finally:
         sys.setdlopenflags(before)
 
 
 def _initialise(module: Any, configuration: Path | None) -> None:
     if configuration and not configuration.is_file():
-        raise Refusal(f"there is no Slurm configuration at {configuration}. Mount it, or name another.")
+        raise Refusal(f"no Slurm configuration at {configuration}. Mount it, or specify another path.")
     module.lib.slurm_init(str(configuration).encode() if configuration else module.ffi.NULL)
 
 
@@ -66,7 +64,7 @@ def locate() -> Path:
     found = next((path for path in places if path.is_file()), None)
     if found is None:
         raise Refusal(
-            f"there is no Slurm configuration at {' or '.join(map(str, places))}. "
-            "Mount it, run sackd beside this process, or name the file in SLURM_CONF."
+            f"no Slurm configuration at {' or '.join(map(str, places))}. "
+            "Mount it, run sackd next to this process, or set SLURM_CONF to the file."
         )
     return found

@@ -220,7 +220,7 @@ class Wire:
     def create_nodes(self, change: NodeChange) -> None:
         # slurmctld of every release so far ends by a creation without a node line.
         if not (change.extra or "").startswith("NodeName="):
-            raise ValueError(f"nodes are created by a line that starts with NodeName=, not by {change.extra!r}")
+            raise ValueError(f"a line that creates nodes must start with NodeName=, found {change.extra!r}")
         self._change(self._lib.sunk_create_nodes, change, verb="create")
 
     def delete_nodes(self, names: str) -> None:

@@ -50,6 +50,7 @@ from typing import Final, Never, Protocol
 from msgspec import Struct
 
 from sunk.model import loopclock
+from sunk.model.backoff import BackOff
 from sunk.model.faults import survived
 from sunk.slurm.errors import SlurmError, Unreachable
 from sunk.slurm.mirror.confidence import MissingRow, named
@@ -69,8 +70,9 @@ LARGEST: Final = 20_000
 GUESS: Final = 250
 """Rows of an array, at least: some of its tasks may have run when it was last seen."""
 EVERY: Final = 10.0
-LONGEST: Final = 300.0
-"""Seconds between two questions, where all of them bring nothing."""
+"""Seconds between two questions."""
+FRUITLESS: Final = BackOff(first=EVERY, longest=300.0)
+"""The same, where all of them bring nothing."""
 _BY_SLURMCTLD: Final = frozenset(
     {JobBase.COMPLETED, JobBase.FAILED, JobBase.TIMEOUT, JobBase.OUT_OF_MEMORY, JobBase.DEADLINE}
 )
@@ -152,7 +154,8 @@ class Inquiry:
         """The last job that was answered for in this round; 0 if a round begins."""
         self._fruitful = False
         """Something was proven in this round."""
-        self._pause = EVERY
+        self._fruitless = 0
+        """Rounds in a row that proved nothing."""
         self._next = 0.0
 
     async def run(self) -> Never:
@@ -168,7 +171,7 @@ class Inquiry:
     async def _look(self) -> None:
         missing = dict(self._mirror.missing_jobs)
         if missing.keys() - self._known:
-            self._pause, self._next, self._reached = EVERY, 0.0, 0
+            self._fruitless, self._next, self._reached = 0, 0.0, 0
         self._known = frozenset(missing)
         asked = self._question = self._question or self._begin(missing)
         if asked is None:
@@ -194,17 +197,17 @@ class Inquiry:
     def _hear(self, asked: Question) -> None:
         proven = asked.answer.result()
         if proven:
-            log.info("accounting says that %s jobs have ended: %s", len(proven), named(proven))
+            log.info("accounting confirms that %s jobs have ended: %s", len(proven), named(proven))
             self._mirror.hear_ended(proven)
         if proven is not None:
             self._reached = asked.reached
             self._fruitful = bool(proven) or self._fruitful
         if proven:
-            self._pause = EVERY
+            self._fruitless = 0
         elif proven is None or not (self._reached or self._fruitful):
-            self._pause = min(2 * self._pause, LONGEST)
+            self._fruitless += 1
         self._fruitful = self._fruitful and self._reached > 0
-        self._next = loopclock.now() + self._pause - EVERY / 2  # looked at once in EVERY
+        self._next = loopclock.now() + FRUITLESS.delay(self._fruitless + 1) - EVERY / 2  # looked at once in EVERY
 
     async def _ask(self, missing: Mapping[int, MissingRow[Job]]) -> dict[int, MissingRow[Job]] | None:
         """Give those that have ended; None if nobody answers."""
@@ -215,7 +218,7 @@ class Inquiry:
                 return None
             found = await self._source.accounted(runs.cluster, missing, since=max(since, 0))
         except SlurmError as error:
-            log.debug("accounting cannot be asked: %s", error)
+            log.debug("cannot query accounting: %s", error)
             # A refusal may be about these jobs: the others have their turn before they are asked for again.
             return None if isinstance(error, Unreachable) else {}
         if found.unreadable:  # it may be the one that says otherwise

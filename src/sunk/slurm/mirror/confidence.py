@@ -224,7 +224,7 @@ class Losses(Generic[K, T]):
             return
         before = max(self._before, count)
         since = held.since if held is not None else now
-        reason = f"{count} of {before} {self._rows.name} are gone at once: {named(self._missing)}"
+        reason = f"{count} of {before} {self._rows.name} disappeared at once: {named(self._missing)}"
         missing: frozenset[K] = frozenset(self._missing)
         lost = missing if held is None else held.lost | missing
         self.suspicion = Suspicion(since=since, reason=reason, before=before, missing=missing, lost=lost)
@@ -260,7 +260,9 @@ class JobNumbers:
         if given > self._mark and self._another:
             self.suspicion = None
         elif given <= self._mark and self.suspicion is None:  # the first one tells all; many may follow
-            reason = f"since slurmctld was started anew it gave out job {given}, though it had come to {self._mark}"
+            reason = (
+                f"after its restart slurmctld assigned job number {given}, though it had already reached {self._mark}"
+            )
             self.suspicion = Suspicion(since=passage.now, reason=reason)
         self._another = False
 

@@ -82,5 +82,5 @@ def _unheard(tables: Iterable[Rows[Any, Any]]) -> Iterator[Suspicion]:
         if rows.unheard:
             keys = sorted({str(key) for _, key in rows.unheard})
             _, fault = next(iter(rows.unheard.values()))
-            reason = f"a change of {rows.name} {', '.join(keys[:_SHOWN])} could not be followed: {fault}"
+            reason = f"could not process a change to {rows.name} {', '.join(keys[:_SHOWN])}: {fault}"
             yield Suspicion(since=loopclock.now(), reason=reason)

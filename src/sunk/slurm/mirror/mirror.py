@@ -114,12 +114,12 @@ class Mirror:
         """Stand in front of every act that destroys: what could not be read lately is not "gone", "idle", "drained"."""
         if isinstance(self.state, Unknown):
             raise Stale(
-                f"Slurm is unknown for {loopclock.now() - self.state.since:.0f} s ({self.state.reason}): try again later"
+                f"the state of Slurm has been unknown for {loopclock.now() - self.state.since:.0f} s ({self.state.reason}): try again later"
             )
         if self.age > within:
-            raise Stale(f"Slurm was last read {self.age:.1f} s ago, wanted within {within:g} s: ask `read_after` first")
+            raise Stale(f"the last read of Slurm is {self.age:.1f} s old (limit {within:g} s)")
         for suspicion in self.suspicions:
-            raise Stale(f"what Slurm says is hard to believe: {suspicion.reason}: look, and accept it if it is true")
+            raise Stale(f"Slurm reports an implausible loss: {suspicion.reason}. Confirm it if it is correct")
 
     async def read_after(self, *, whole: bool = False) -> Known:
         """Wait for a read that begins after this call, and happens at once. Raises Stale if it does not succeed.
@@ -127,7 +127,7 @@ class Mirror:
         Whoever destroys upon it asks for a whole one, which also a clock that was set back a moment ago cannot fool.
         """
         if self._ended:
-            raise Stale("the mirror of Slurm has ended: nothing is read any more")
+            raise Stale("the mirror of Slurm has ended and no longer reads")
         waiter: asyncio.Future[Known] = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         self._want_whole |= whole
@@ -239,7 +239,7 @@ class Mirror:
             self._lose(str(error) or f"no answer within {self._pace.patience:g} s")
         except Exception as fault:  # noqa: BLE001 - whatever it is, the next read may be well
             faults.note("mirror of Slurm", fault)
-            self._lose(f"a fault of ours: {faults.words(fault)}")
+            self._lose(f"an unexpected error in the syncer: {faults.words(fault)}")
         else:
             faults.over("mirror of Slurm")
         for listener in tuple(self._listeners):
@@ -261,7 +261,7 @@ class Mirror:
             if sure or not (await self._restarted() or back):
                 return found
             whole = True
-        raise Stale("slurmctld starts anew, or its clock goes back, again and again")
+        raise Stale("slurmctld keeps restarting, or its clock keeps going backwards")
 
     def _may_hide(self, clock: int) -> bool:
         return reading.may_hide(clock, self._updated, passed=loopclock.now() - self._begun)

@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 
 from msgspec import Struct
 
+from sunk.model.backoff import BackOff
 from sunk.slurm.mirror.confidence import ROUNDING, Stale, Suspicion
 from sunk.slurm.records import Configuration, Job, Node, Partition, Reservation, Table, Tables
 
@@ -109,13 +110,13 @@ class MirrorPace(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if not 0 < self.rest <= self.quickest <= self.slowest or self.growth < 1:
-            raise ValueError(f"{self} does not fit: 0 < rest ≤ quickest ≤ slowest and growth ≥ 1 were wanted")
+            raise ValueError(f"{self} is not valid: it needs 0 < rest ≤ quickest ≤ slowest and growth ≥ 1")
 
     def after(self, period: float, *, quick: bool) -> float:
         return self.quickest if quick else min(period * self.growth, self.slowest)
 
     def back_off(self, failures: int) -> float:
-        return min(self.retry * 2.0 ** min(failures - 1, 30), self.longest_retry)
+        return BackOff(self.retry, self.longest_retry).delay(failures)
 
 
 class ReadCounts(Struct):

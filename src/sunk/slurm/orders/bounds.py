@@ -46,7 +46,9 @@ def check_change(change: NodeChange) -> None:
         _check_text(f"the {name} of nodes", getattr(change, name), most=LONG_TEXT)
     count = change.features.count(",") + 1 if change.features else 0
     if count > FEATURES:
-        raise ValueError(f"{count:,} features are too many for a node: {FEATURES:,} at most, or slurmctld stands still")
+        raise ValueError(
+            f"{count:,} features are too many for a node: at most {FEATURES:,}, otherwise slurmctld stalls"
+        )
     _check_text("the features of nodes", change.features, most=LONG_TEXT)
 
 
@@ -58,7 +60,7 @@ def check_job(wanted: JobDescription) -> None:
     for name, most in NUMBERS.items():
         value = getattr(wanted, name)
         if value is not None and not 0 <= value <= most:
-            raise ValueError(f"the {name} of a job has to be from 0 to {most:,}, and {value:,} is not")
+            raise ValueError(f"the {name} of a job must be between 0 and {most:,}, found {value:,}")
 
 
 def is_long(text: str) -> bool:
@@ -74,4 +76,4 @@ def shortened(text: str) -> str:
 def _check_text(what: str, text: str | None, *, most: int) -> None:
     length = len(text.encode(errors="replace")) if text else 0
     if length > most:
-        raise ValueError(f"{what} is {length:,} bytes long, and {most:,} is the most: shorten it")
+        raise ValueError(f"{what} is {length:,} bytes long, but at most {most:,} are allowed: shorten it")

@@ -32,7 +32,7 @@ class JobOrders:
     async def submit(self, wanted: JobDescription) -> Given:
         """Queue a job with a script. Slurm wants an environment with it; there is one if none is named."""
         if not wanted.script:
-            raise ValueError(f"job {wanted.name!r} has no script: submit one with it, or allocate without")
+            raise ValueError(f"job {wanted.name!r} has no script: submit it with one, or use an allocation")
         bounds.check_job(wanted)
         whole = replace(_somewhere(wanted), environment=wanted.environment or _PATH)
         return await self._library.call(partial(self._library.wire.submit, whole), asked=f"submit job {wanted.name}")
@@ -44,7 +44,7 @@ class JobOrders:
         that is named, not even when root names it.
         """
         if wanted.script:
-            raise ValueError(f"job {wanted.name!r} has a script: submit it")
+            raise ValueError(f"job {wanted.name!r} has a script: use submit instead")
         bounds.check_job(wanted)
         send = partial(self._library.wire.allocate, _somewhere(wanted))
         return await self._library.call(send, asked=f"allocate job {wanted.name}")

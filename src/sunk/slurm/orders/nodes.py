@@ -61,6 +61,14 @@ class Outcome(Struct, frozen=True):
         return min(self.troubles.values(), key=lambda one: not isinstance(one, Unreachable), default=None)
 
 
+MustStay = Callable[[Collection[str]], Mapping[str, str]]
+"""Which of these nodes must not be deleted after all, and why. It raises if none of them may be."""
+
+
+def _none_must(_: Collection[str]) -> Mapping[str, str]:
+    return {}
+
+
 class Orders:
     """Orders about nodes and about Slurm itself; those about jobs are in `jobs`."""
 
@@ -176,27 +184,36 @@ class Orders:
             await self._send(partial(self._library.wire.create_nodes, change), asked=f"create nodes {text}")
         return Outcome(done=_sorted(names))
 
-    async def delete(self, names: Collection[str], *, seen: Mapping[str, Node] | None = None) -> Outcome:
+    async def delete(
+        self, names: Collection[str], *, seen: Mapping[str, Node] | None = None, must_stay: MustStay = _none_must
+    ) -> Outcome:
         """Delete nodes. One that is gone already counts as done; one with a job on it is refused, by Slurm itself.
 
         With `seen`, one that is not as it was seen is refused too: a drain put on since would go with its record.
+        `must_stay` is asked right before each call is sent.
         """
-        rows = await self._rows()
+        table = await self._library.all_nodes()
+        rows = {node.name: node for node in table.rows}
+        odd = {text.partition(": ")[0] for text in table.unreadable} & set(names)
         there = sorted(set(names) & set(rows))
         found = [name for name in there if seen is None or (name in seen and guarded.same(seen[name], rows[name]))]
-        if self._mirror:
-            self._mirror.expect_gone(found)
+        why = dict.fromkeys(set(there) - set(found), "the node changed in the meantime")
+        why |= dict.fromkeys(odd, "its record in Slurm cannot be read")
         try:
-            why = dict.fromkeys(set(there) - set(found), "somebody has changed it") | await self._delete(found)
+            why |= await self._delete(found, must_stay=must_stay)
         finally:
             if self._mirror:
                 self._mirror.doubt()
         return Outcome(done=_sorted(set(names) - set(why)), refused=_sorted(why), why=why)
 
-    async def _delete(self, names: list[str]) -> dict[str, str]:
-        """Delete all at once, else one by one. Give those that were refused, and what Slurm says."""
+    async def _delete(self, wanted: Collection[str], *, must_stay: MustStay) -> dict[str, str]:
+        """Delete all at once, else one by one. Give those that were refused, and why."""
+        kept = dict(must_stay(wanted))
+        names = [name for name in wanted if name not in kept]
         if not names:
-            return {}
+            return kept
+        if self._mirror:
+            self._mirror.expect_gone(names)
         text = hostlist.compress(names)
         try:
             await self._send(partial(self._library.wire.delete_nodes, text), asked=f"delete nodes {text}")
@@ -204,10 +221,11 @@ class Orders:
             raise  # nothing that one node could do about
         except SlurmError as error:
             if len(names) > 1:
-                each = [await self._delete([name]) for name in names]
-                return {name: why for found in each for name, why in found.items()}
-            return {} if isinstance(error, UnknownName) else {names[0]: str(error)}
-        return {}
+                for name in names:
+                    kept |= await self._delete([name], must_stay=must_stay)
+            elif not isinstance(error, UnknownName):
+                kept[names[0]] = str(error)
+        return kept
 
     async def reconfigure(self) -> None:
         """Make Slurm read its configuration again. Its daemons start themselves over; jobs go on."""

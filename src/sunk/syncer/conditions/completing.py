@@ -43,8 +43,8 @@ def message(name: str, *, since: float, jobs: Iterable[int]) -> str:
     of = f" job {numbers}" if numbers else ""
     when = datetime.fromtimestamp(since, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return (
-        f"{name} is completing{of} since {when}: a process cannot be killed, or an epilog hangs. Look at its Pod; to end "
-        f"it, set the node down and take it up again in Slurm"
+        f"{name} has been completing{of} since {when}: a process cannot be killed, or an epilog hangs. Check its "
+        f"Pod; to clear it, set the node to DOWN in Slurm and then to RESUME"
     )
 
 

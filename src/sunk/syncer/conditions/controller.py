@@ -34,7 +34,9 @@ class ConditionController:
         self._trusted = False
         source = Source(context.pods.store, itself)
         effort = Effort(workers=WORKERS)
-        self.controller: Final[Controller[Key]] = Controller("upward", self._reconcile, sources=[source], effort=effort)
+        self.controller: Final[Controller[Key]] = Controller(
+            "conditions", self._reconcile, sources=[source], effort=effort
+        )
         context.mirror.nodes.subscribe(self._on_row)
         context.mirror.subscribe(self._on_read)
         jobs_by_node.subscribe(self.enqueue)

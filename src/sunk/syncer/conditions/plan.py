@@ -17,6 +17,8 @@ from msgspec import Struct
 
 from sunk.model import names
 from sunk.model.contract import drains, requests
+from sunk.model.contract.conditions import transition_time
+from sunk.model.contract.syncerwrites import LABEL_OF_CONDITION, POD_CONDITIONS
 from sunk.slurm.records import Node
 from sunk.slurm.states import NodeBase, NodeFlag, NodeState
 from sunk.syncer.pods import ComputePod, condition, ready
@@ -37,11 +39,6 @@ _SHOWN: Final = (
     NodeFlag.REBOOT_ISSUED,
 )
 """Flags that stay for a while, and that somebody does something about."""
-LABELS: Final = {
-    names.SLURM_DRAIN: names.DRAIN,
-    names.SLURM_RUNNING: names.RUNNING,
-    names.SLURM_NOT_RESPONDING: names.NOT_RESPONDING,
-}
 
 
 class NodeFacts(Struct, frozen=True):
@@ -76,7 +73,7 @@ class PodConditions(Struct, frozen=True):
     def labels(self) -> dict[str, str | None]:
         """None where there should be none: what nobody knows is neither true nor false."""
         labels = {
-            LABELS[condition.type]: None if condition.status == "Unknown" else condition.status.lower()
+            LABEL_OF_CONDITION[condition.type]: None if condition.status == "Unknown" else condition.status.lower()
             for condition in self.conditions
         }
         return labels | {names.EVICTABLE: "true" if self.evictable else None}
@@ -85,8 +82,7 @@ class PodConditions(Struct, frozen=True):
 def pod_conditions(pod: ComputePod, facts: NodeFacts) -> PodConditions:
     if facts.node is None:
         message = "Slurm has no node of this name"
-        kinds = (names.SLURM_DRAIN, names.SLURM_RUNNING, names.SLURM_NOT_RESPONDING)
-        conditions = tuple(WantedCondition(kind, "Unknown", names.NOT_REGISTERED, message) for kind in kinds)
+        conditions = tuple(WantedCondition(kind, "Unknown", names.NOT_REGISTERED, message) for kind in POD_CONDITIONS)
     else:
         conditions = (_drain(facts.node), _running(pod, facts.node, facts), _responding(facts.node, facts))
     return PodConditions(conditions, evictable=not facts.doubted and not facts.held and _evictable(pod, facts.node))
@@ -116,7 +112,7 @@ def _running(pod: ComputePod, node: Node, facts: NodeFacts) -> WantedCondition:
 def _responding(node: Node, facts: NodeFacts) -> WantedCondition:
     if NodeFlag.NOT_RESPONDING in node.state and not facts.calm:
         return WantedCondition(
-            names.SLURM_NOT_RESPONDING, "True", "NotResponding", "slurmctld gets no answer from its slurmd"
+            names.SLURM_NOT_RESPONDING, "True", "NotResponding", "slurmctld gets no answer from slurmd"
         )
     return WantedCondition(names.SLURM_NOT_RESPONDING, "False", "Responding")
 
@@ -166,7 +162,10 @@ def _condition_patch(pod: ComputePod, wanted: WantedCondition, *, now: datetime)
     )
     if same:
         return None
-    patch = {"type": wanted.type, "status": wanted.status, "reason": wanted.reason, "message": wanted.message}
-    if held is None or held.status != wanted.status or held.last_transition_time is None:
-        patch["lastTransitionTime"] = now.strftime("%Y-%m-%dT%H:%M:%SZ")
-    return patch
+    return {
+        "type": wanted.type,
+        "status": wanted.status,
+        "lastTransitionTime": transition_time(held, wanted.status, now=now),
+        "reason": wanted.reason,
+        "message": wanted.message,
+    }

@@ -26,6 +26,7 @@ from msgspec.structs import replace
 
 from sunk.kube.resource import Key
 from sunk.model import loopclock
+from sunk.model.backoff import BackOff
 from sunk.model.contract import clusterobjects, confighash
 from sunk.model.contract.report import Report
 from sunk.model.faults import survived
@@ -41,8 +42,7 @@ QUIET: Final = 2.0
 """Seconds without a further request, after which a reconfigure is sent."""
 LONGEST: Final = 10.0
 """Seconds after the first request, however many follow."""
-FIRST_PAUSE: Final = 2.0
-LAST_PAUSE: Final = 60.0
+BACK_OFF: Final = BackOff(first=2.0, longest=60.0)
 DISTANCE: Final = 30.0
 """Seconds between two reconfigures that are for features only."""
 UNANSWERED: Final = 60.0
@@ -82,20 +82,16 @@ class ReconfigureNeed(Struct, frozen=True):
         calm = min(self.last + QUIET, self.first + LONGEST)
         if self.unanswered:
             return max(calm, self.tried + UNANSWERED)
-        return max(calm, self.tried + pause(self.tries)) if self.tries else calm
+        return max(calm, self.tried + BACK_OFF.delay(self.tries)) if self.tries else calm
 
 
 NONE: Final = ReconfigureNeed()
 
 
-def pause(tries: int) -> float:
-    return min(FIRST_PAUSE * 2.0 ** min(tries - 1, 10), LAST_PAUSE)
-
-
 class ConfigController:
     """Sends every reconfigure; nobody else does."""
 
-    name: Final = "configuration"
+    name: Final = "config"
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -193,7 +189,7 @@ class ConfigController:
                 await self._reconfigure()
         except SlurmError as error:
             self._trouble = str(error)
-            log.warning("what slurmctld runs with is not known, or was not brought up to date: %s", error)
+            log.warning("cannot read or update slurmctld's configuration: %s", error)
 
     def _begin(self) -> None:
         """Take up what an earlier leader may have left: once, since a second time would help no more than the first."""
@@ -201,7 +197,7 @@ class ConfigController:
             return
         self._begun, mirror = True, self._context.mirror
         if late := outdated(self._conf(), nodes=mirror.nodes.all(), partitions=mirror.partitions.all()):
-            log.info("partitions %s do not hold the nodes that have their features", ", ".join(late))
+            log.info("partitions %s are missing nodes with matching features; reconfiguring", ", ".join(late))
             self.want_reconfigure()
 
     async def _compare(self) -> None:
@@ -239,7 +235,7 @@ class ConfigController:
                 self._need.after_a_try(now=loopclock.now()).answered(yes=False),
                 loopclock.now(),
             )
-            log.info("slurmctld is told to read its configuration anew; wanted is %s", self._wanted or "what it has")
+            log.info("reconfiguring slurmctld; wanted configuration: %s", self._wanted or "the current one")
             try:
                 await self._context.orders.reconfigure()
             finally:
@@ -247,4 +243,7 @@ class ConfigController:
             self._owed, self._need = False, self._need.answered(yes=True)
             await self._compare()
             if self._need.holds:
-                self._trouble = f"slurmctld was told to read {self._wanted} and does not have it: its files may be late"
+                self._trouble = (
+                    f"slurmctld was reconfigured but has not loaded {self._wanted} yet: "
+                    "its mounted files may be out of date"
+                )

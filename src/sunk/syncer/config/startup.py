@@ -41,7 +41,7 @@ async def load_error() -> str:
     while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0):  # noqa: ASYNC110, ASYNC222 - as said; it does not block
         await asyncio.sleep(_POLL)
     code = os.waitstatus_to_exitcode(ended[1])
-    return f"libslurm ended with {code} over the configuration that is there, and has said why above" if code else ""
+    return f"libslurm rejected the configuration with exit code {code}; its output is above" if code else ""
 
 
 def _load_and_end() -> NoReturn:
@@ -64,7 +64,7 @@ async def until_usable(*, host: str, port: int) -> bool:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    reason = ["not looked for yet"]
+    reason = ["not checked yet"]
     health = Health()
     health.ready_while("slurm", lambda: reason[0])
     async with served(health, Metrics(), host=host, port=port):

@@ -27,11 +27,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from sunk.kube.control.events import about
-from sunk.kube.control.queue import BackOff, Priority, Queue, QueueStatistics
+from sunk.kube.control.queue import Priority, Queue, QueueStatistics
 from sunk.kube.errors import KubeError
 from sunk.kube.resource import Key
 from sunk.kube.tasks import forever
 from sunk.model import hostlist, loopclock
+from sunk.model.backoff import BackOff
 from sunk.model.cluster.kind import SLURMCLUSTER
 from sunk.model.contract.report import Report
 from sunk.model.faults import survived
@@ -77,7 +78,7 @@ class DrainStatistics(Struct, frozen=True):
 class DrainController:
     """Work, to be made together with the collections."""
 
-    name: Final = "downward"
+    name: Final = "drains"
 
     def __init__(
         self, context: Context, members: Members, *, want_reconfigure: Callable[[frozenset[str]], None]
@@ -189,7 +190,7 @@ class DrainController:
             failed, changed = failed | result.failed, result.changed
             if not changed or not (actions := await self._plan(changed)):
                 return failed
-        return failed | dict.fromkeys(changed, Stale("it changes all the time"))
+        return failed | dict.fromkeys(changed, Stale("it keeps changing"))
 
     async def _plan(self, nodes: Iterable[str]) -> Actions:
         actions = Actions()
@@ -213,7 +214,7 @@ class DrainController:
         for trouble, names in by_trouble.items():
             delay = max(self._queue.retry(name) for name in names)
             known = isinstance(trouble, SlurmError | Stale | KubeError | ValueError)
-            words = "%s: %s; again in %.1f s at most"
+            words = "%s: %s; retrying within %.1f s"
             log.warning(words, hostlist.shown(names), trouble, delay, exc_info=None if known else trouble)
 
     def _report_wave(self) -> None:

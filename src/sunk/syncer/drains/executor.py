@@ -93,7 +93,7 @@ class OrderExecutor:
         failed: Mapping[str, Exception] = {}
         if (orders.unfinished or self._owed) and self._context.may_write():
             owed = self._owed | await orders.judge_unfinished()
-            outcome = await self._put_back(owed, by="order without an answer")
+            outcome = await self._put_back(owed, by="update without an answer")
             if isinstance(outcome.trouble, Unreachable):
                 raise outcome.trouble
             failed = outcome.troubles
@@ -138,12 +138,12 @@ class OrderExecutor:
 
     async def _send(self, call: OrderCall) -> Outcome:
         if not self._context.may_write():
-            raise Stale("we may have lost the lead, so Slurm is not told anything")
+            raise Stale("leadership may be lost: not sending updates to Slurm")
         self.counts.calls += 1
         changed = self._changed_features(call)
         outcome = await call.send()
         setattr(self.counts, call.kind, getattr(self.counts, call.kind) + len(outcome.done))
-        log.info("%s: %s%s", call.words, hostlist.shown(outcome.done) or "nobody", _left_out(outcome))
+        log.info("%s: %s%s", call.words, hostlist.shown(outcome.done) or "no node", _left_out(outcome))
         if call.kind == "featured" and outcome.done:
             self._want_reconfigure(changed)  # partitions that are made of features follow only then
         put_back = await self._put_back(outcome.covered, by=call.words)
@@ -170,10 +170,20 @@ class OrderExecutor:
         return outcome
 
     def _record_put_back(self, name: str, lost: Node, *, by: str) -> None:
-        word = "FAIL" if lost.state.failing else "drained"
-        log.warning('%s: %s by uid %s, lost to our "%s": put back: %s', name, word, lost.reason_uid, by, lost.reason)
+        word = "FAIL" if lost.state.failing else "the drain"
+        log.warning(
+            '%s: restored %s "%s" (set by uid %s), which the update "%s" had removed',
+            name,
+            word,
+            lost.reason,
+            lost.reason_uid,
+            by,
+        )
         if (pod := self._context.pod(name)) is not None:
-            note = 'somebody (uid {uid}) set {name} to {word}, "{text}", at the moment of an order of ours: put back'
+            note = (
+                'restored {word} "{text}" (set by uid {uid}) on {name}: '
+                "a SUNK update sent at the same moment had removed it"
+            )
             values = {"uid": lost.reason_uid, "name": name, "word": word, "text": lost.reason}
             self._context.recorder.warn(about(pod, kind="Pod"), "DrainPutBack", note, action="Drain", **values)
 
@@ -184,7 +194,7 @@ class OrderExecutor:
         decisions = actions.requests
         due = {name: request.answer for name, request in decisions.items() if request.action is None or name in done}
         failed: dict[str, Exception] = {
-            name: Stale("Slurm did not do what a person has asked for: it is looked at again")
+            name: Stale("Slurm did not carry out a request: retrying")
             for name in decisions
             if name not in due and name not in but
         }
@@ -214,8 +224,8 @@ def _to_repeat(outcome: Outcome) -> set[str]:
 
 def _left_out(outcome: Outcome) -> str:
     unknown = f"; unknown: {hostlist.shown(outcome.unknown)}" if outcome.unknown else ""
-    refused = f"; left as they are: {hostlist.shown(outcome.refused)}" if outcome.refused else ""
-    changed = f"; changed meanwhile: {hostlist.shown(outcome.changed)}" if outcome.changed else ""
+    refused = f"; unchanged: {hostlist.shown(outcome.refused)}" if outcome.refused else ""
+    changed = f"; changed in the meantime: {hostlist.shown(outcome.changed)}" if outcome.changed else ""
     return unknown + refused + changed
 
 
@@ -240,6 +250,5 @@ class RefusedOrders:
             if now - since >= LASTS:
                 by_trouble.setdefault(trouble, []).append(name)
         return tuple(
-            f"Slurm does not carry out what it is told about {named(nodes)}: {trouble}"
-            for trouble, nodes in sorted(by_trouble.items())
+            f"updates to {named(nodes)} keep failing: {trouble}" for trouble, nodes in sorted(by_trouble.items())
         )

@@ -13,9 +13,11 @@ import logging
 from collections.abc import Collection
 from typing import Any, Final, Never
 
-from sunk.kube.control.queue import BackOff, Queue, QueueStatistics
+from sunk.kube.control.queue import Queue, QueueStatistics
 from sunk.model import hostlist, names
+from sunk.model.backoff import BackOff
 from sunk.model.contract import drains, keptdrains
+from sunk.model.contract.syncerwrites import POD_CONDITIONS
 from sunk.slurm.errors import SlurmError
 from sunk.slurm.mirror.confidence import Stale
 from sunk.slurm.orders import extra
@@ -27,13 +29,11 @@ from sunk.syncer.work import next_batch
 
 log = logging.getLogger(__name__)
 
-KEY: Final = "k8s"
 BATCH: Final = 100
 """Nodes in one go, at most."""
 PAUSE: Final = 0.5
 """Seconds between two batches."""
 _READY: Final = "Ready"
-_SLURMS: Final = frozenset({names.SLURM_DRAIN, names.SLURM_RUNNING, names.SLURM_NOT_RESPONDING})
 _KUBERNETES: Final = frozenset(
     {
         "PodScheduled",
@@ -51,7 +51,7 @@ _KUBERNETES: Final = frozenset(
 
 def marked(row: Node) -> bool:
     """Whether we have written to this record before."""
-    return KEY in row.extra and KEY in extra.read(row.extra)
+    return drains.EXTRA_KEY in row.extra and drains.EXTRA_KEY in extra.read(row.extra)
 
 
 def wanted(snapshot: NodeSnapshot) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def wanted(snapshot: NodeSnapshot) -> dict[str, Any]:
 
 
 def differs(snapshot: NodeSnapshot) -> bool:
-    return bool(extra.read(snapshot.row.extra).get(KEY) != wanted(snapshot))
+    return bool(extra.read(snapshot.row.extra).get(drains.EXTRA_KEY) != wanted(snapshot))
 
 
 def kept_drain(snapshot: NodeSnapshot) -> str | None:
@@ -93,7 +93,7 @@ def owes(snapshot: NodeSnapshot) -> bool:
 
 def _conditions(pod: ComputePod) -> dict[str, str]:
     """Whether it is ready, and what people say of it."""
-    hidden = _SLURMS | _KUBERNETES
+    hidden = _KUBERNETES.union(POD_CONDITIONS)
     shown = {condition.type: condition.status for condition in pod.status.conditions if condition.type not in hidden}
     return {_READY: "False"} | dict(sorted(shown.items()))
 
@@ -135,7 +135,7 @@ class ExtraWriter:
         except Exception as trouble:
             delay = max(self._queue.retry(name) for name in batch)
             known = isinstance(trouble, SlurmError | Stale | ValueError)
-            words = "extra of %s: %s; again in %.1f s at most"
+            words = "Extra of %s: %s; retrying within %.1f s"
             log.warning(words, hostlist.shown(batch), trouble, delay, exc_info=None if known else trouble)
         else:
             for name in batch:
@@ -147,9 +147,9 @@ class ExtraWriter:
         due = [snapshot for snapshot in snapshots if differs(snapshot) and not owes(snapshot)]
         if not due or not self._context.may_write():
             return
-        ours = {snapshot.name: {KEY: wanted(snapshot)} for snapshot in due}
+        ours = {snapshot.name: {drains.EXTRA_KEY: wanted(snapshot)} for snapshot in due}
         outcome = await self._context.orders.merge_extra(ours)
         self.written += len(outcome.done)
         if outcome.refused:
-            log.warning("extra of %s: there is no room left for ours", hostlist.shown(outcome.refused))
+            log.warning("Extra of %s: no room left for our key", hostlist.shown(outcome.refused))
         await self._context.mirror.read_after()

@@ -47,23 +47,21 @@ def decide(pod: ComputePod, snapshot: NodeSnapshot | None) -> RequestDecision | 
     if _answered(pod) == number:
         return None
     if order is None:
-        return _refused(number, f"the order cannot be read: {text[:100]}; use `sunk drain` or `sunk undrain`")
+        return _refused(number, f"the request is not readable: {text[:100]}; use `sunk drain` or `sunk undrain`")
     if snapshot is None:
-        return _refused(number, "Slurm has no such node, or it is no member of this cluster: see `sunk status`")
+        return _refused(number, "Slurm has no such node, or it is not a member of this cluster: see `sunk status`")
     return _drain(order, snapshot) if order.act == "drain" else _undrain(order, snapshot)
 
 
 def _drain(order: Order, snapshot: NodeSnapshot) -> RequestDecision:
     reason = drains.plain(order.reason)
     if not reason:
-        return _refused(order.id, "a drain needs a reason: give one")
+        return _refused(order.id, "a drain needs a reason")
     if drains.is_ours(reason):
-        return _refused(
-            order.id, f"a reason that begins with {drains.PREFIX} would be lifted by us: choose another one"
-        )
+        return _refused(order.id, f"SUNK lifts drains whose reason begins with {drains.PREFIX}: choose another reason")
     state = snapshot.row.state
     if state.draining and not state.failing and snapshot.row.reason == reason:
-        return _done(order.id, f"it is drained already: {reason}")
+        return _done(order.id, f"already drained: {reason}")
     return RequestDecision(Answer(id=order.id, done=True, words=f"drained: {reason}"), Drain(reason))
 
 
@@ -71,28 +69,28 @@ def _undrain(order: Order, snapshot: NodeSnapshot) -> RequestDecision:
     node = standing(snapshot.row)
     ours = drains.text(causes(snapshot))
     if not (node.draining or node.failing):
-        return _done(order.id, "it is not drained")
+        return _done(order.id, "not drained")
     if (why := _against(order, node, ours=ours)) is not None:
         return _refused(order.id, why)
     if ours is not None:
-        words = f'the drain "{node.reason[:_SHOWN]}" is lifted, and the node stays drained: {ours}'
+        words = f'the drain "{node.reason[:_SHOWN]}" was lifted, but the node stays drained: {ours}'
         return RequestDecision(Answer(id=order.id, done=True, words=words), Drain(ours))
     return RequestDecision(
-        Answer(id=order.id, done=True, words=f'the drain "{node.reason[:_SHOWN]}" is lifted'), Undrain()
+        Answer(id=order.id, done=True, words=f'the drain "{node.reason[:_SHOWN]}" was lifted'), Undrain()
     )
 
 
 def _against(order: Order, node: drains.DrainState, *, ours: str | None) -> str | None:
     """Why a node is not undrained."""
     if node.rebooting:
-        return "Slurm is to reboot it: wait for that, or end it by `scontrol cancel_reboot`"
+        return "Slurm is about to reboot it: wait for that, or run `scontrol cancel_reboot`"
     if node.foreign and order.lifts not in {None, node.reason[:LONGEST]}:
-        return f'another drain is there now, and stays: "{node.reason[:_NAMED]}". Ask again to lift it.'
+        return f'it now has another drain, which stays: "{node.reason[:_NAMED]}". Repeat the command to lift that one.'
     if not node.foreign and ours is not None:
-        return f"it comes back for as long as its cause holds: {ours}. End that first."
+        return f"the drain would come back while its cause holds: {ours}. Resolve that first."
     if node.down or not node.registered:
         word = "down" if node.down else "not registered"
-        return f"Slurm says it is {word}, and an undrain would bring it back to service: mend that first"
+        return f"the node is {word} in Slurm, and an undrain would return it to service: fix that first"
     return None
 
 

@@ -105,8 +105,8 @@ class WaveDetector:
             return None
         until = times[number] + self._settings.wave_delay
         clock = (self._wall() + timedelta(seconds=until - loopclock.now())).strftime("%H:%M:%S")
-        many = f"{len(times)} of {total} Pods stopped being ready together"
-        message = f"{many}: their nodes are not drained before {clock} UTC, and not at all if they are ready by then"
+        many = f"{len(times)} of {total} Pods became not ready at the same time"
+        message = f"{many}: nodes that are still not ready at {clock} UTC will be drained then"
         return Wave(first=times[number] - TOGETHER, until=until, message=message)
 
     def _on_pod(self, key: Key, before: ComputePod | None, after: ComputePod | None) -> None:

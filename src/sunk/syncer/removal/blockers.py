@@ -17,7 +17,9 @@ from sunk.slurm.records import Node, Reservation
 from sunk.slurm.states import NodeFlag
 from sunk.syncer.drains.snapshot import standing
 
-DRAINED: Final = "somebody has drained it: "
+DRAINED: Final = "drained by a user or by Slurm: "
+FORMER_DRAINED: Final = "somebody has drained it: "
+"""What an earlier version said instead. The status of a slice may still have it."""
 _SHOWN: Final = 3
 _PART_NODES: Final = 1 << 12
 _REPLACE: Final = 1 << 18
@@ -37,12 +39,17 @@ def blocker(node: Node, *, jobs: Iterable[int], reservations: Iterable[Reservati
         return f"job {shown} is on it" if len(ids) == 1 else f"jobs {shown} are on it"
     if node.state.busy:
         return f"something runs on it: {node.state}"
-    reserved = sorted(
-        reservation.name
-        for reservation in reservations
-        if not reservation.flags & _INDIFFERENT and node.name in _nodes(reservation.nodes)
-    )
-    return f"it is in the reservation {', '.join(reserved[:_SHOWN])}" if reserved else ""
+    reserved, odd = [], []
+    for reservation in reservations:
+        if not reservation.flags & _INDIFFERENT:
+            nodes = _nodes(reservation.nodes)
+            if nodes is None:
+                odd.append(reservation.name)
+            elif node.name in nodes:
+                reserved.append(reservation.name)
+    if reserved:
+        return f"it is in the reservation {', '.join(sorted(reserved)[:_SHOWN])}"
+    return f"it may be in the reservation {', '.join(sorted(odd)[:_SHOWN])}, whose nodes cannot be read" if odd else ""
 
 
 def has_personal_drain(node: Node) -> bool:
@@ -53,9 +60,18 @@ def has_personal_drain(node: Node) -> bool:
 
 def drain_blocker(node: Node) -> str:
     """Why a record would have to stay because somebody has drained it; empty if nobody has, or if it is only down."""
-    return f"{DRAINED}{node.reason}" if node.state.out_of_service and has_personal_drain(node) else ""
+    return down_blocker(node) if node.state.out_of_service else ""
+
+
+def down_blocker(node: Node) -> str:
+    """The same, also if somebody has only set it down."""
+    return f"{DRAINED}{node.reason}" if has_personal_drain(node) else ""
 
 
 @lru_cache(maxsize=64)
-def _nodes(text: str) -> frozenset[str]:
-    return frozenset(expand(text))
+def _nodes(text: str) -> frozenset[str] | None:
+    """None if they cannot be read."""
+    try:
+        return frozenset(expand(text))
+    except ValueError:
+        return None

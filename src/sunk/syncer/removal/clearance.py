@@ -14,13 +14,13 @@ at once; so that has to be so for a while, and it is not believed at all while m
 """
 
 import logging
-from contextlib import suppress
-from datetime import datetime, timedelta
+import math
+from datetime import datetime
 from typing import Final
 
-from sunk.kube.api.patch import Merge
+from msgspec import Struct
+
 from sunk.kube.control.controller import Controller, Effort, Requeue, Source
-from sunk.kube.errors import NotFound
 from sunk.kube.resource import Key
 from sunk.model import loopclock, names
 from sunk.model.contract import clearance as dated, drains
@@ -32,21 +32,20 @@ from sunk.syncer.context import Context
 from sunk.syncer.drains.snapshot import standing
 from sunk.syncer.jobs import JobsByNode
 from sunk.syncer.pods import ComputePod, condition, terminating
-from sunk.syncer.removal.unregistered import RegistrationCounter
+from sunk.syncer.removal.guard import Guard
+from sunk.syncer.removal.unregistered import SETTLED, RegistrationCounter
 
 log = logging.getLogger(__name__)
 
-FRESH: Final = 5.0
-"""Seconds since the begin of the read that a clearance stands on."""
-SETTLED: Final = 15.0
-"""Seconds for which a node has to be unknown to Slurm: a slurmd looks for slurmctld once in ten."""
 AGAIN: Final = 2.0
+OLD: Final = 10.0
+"""Seconds since the last read of Slurm after which clearances are taken back: one that hangs may take twice as long."""
 WORKERS: Final = 64
 """All who wait for a read share one, so this many are cleared by each."""
 
 
-def clearance(node: Node | None, *, held: bool) -> str | None:
-    """The text that clears a Pod, by what Slurm says of its node; None if it may not go."""
+def cleared_drain(node: Node | None, *, held: bool) -> str | None:
+    """The drain upon which a Pod may go, as its clearance names it, by what Slurm says of its node; None if it may not."""
     if held:
         return None
     if node is None:
@@ -58,19 +57,49 @@ def clearance(node: Node | None, *, held: bool) -> str | None:
     return None
 
 
-class ClearanceController:
-    """Writes the annotation `clear-to-delete` of Pods; but for the NodeSet controller, which takes it off with its own."""
+class ClearanceFacts(Struct, frozen=True):
+    """What is known when it is decided whether a Pod may go."""
 
-    def __init__(self, context: Context, jobs_by_node: JobsByNode) -> None:
+    node: Node | None
+    """None if Slurm has no such node."""
+    held: bool = False
+    """A job holds it, by the jobs' own word."""
+    trusted: bool = True
+    """Slurm answers, and what it says is believed."""
+    unknown_long: bool = False
+    """Slurm has not known the Pod for long enough, and knows most of the others."""
+
+
+def wanted_clearance(pod: ComputePod, facts: ClearanceFacts) -> str | None:
+    """The clearance that a Pod should have; None if it may not go, or need not."""
+    if names.PENDING_DELETION not in pod.metadata.annotations or not facts.trusted:
+        return None
+    if facts.node is None and not facts.unknown_long:
+        return None
+    return cleared_drain(facts.node, held=facts.held)
+
+
+def settled(pod: ComputePod, *, known_for: float, now: datetime) -> bool:
+    """Whether Slurm answers for long enough, and has not known this very Pod for as long, as the Pod itself says."""
+    written = condition(pod, names.SLURM_RUNNING)
+    if known_for < SETTLED or written is None or written.status != "Unknown" or written.last_transition_time is None:
+        return False
+    return (now - written.last_transition_time).total_seconds() >= SETTLED
+
+
+class ClearanceController:
+    """Decides on the annotation `clear-to-delete` of Pods; the NodeSet controller takes it off together with its own."""
+
+    def __init__(self, context: Context, jobs_by_node: JobsByNode, guard: Guard) -> None:
         self._context = context
         self._jobs_by_node = jobs_by_node
+        self._guard = guard
         self._registration = RegistrationCounter(context.pods.store, context.mirror.nodes)
-        self._settling = min(SETTLED, context.settings.restart_unknown_after)
         self._trusted = False
         effort = Effort(workers=WORKERS)
         source = Source(context.pods.store, _concerned)
         self.controller: Final[Controller[Key]] = Controller(
-            "clearing", self._reconcile, sources=[source], effort=effort
+            "clearance", self._reconcile, sources=[source], effort=effort
         )
         context.mirror.nodes.subscribe(lambda name, *_: self._enqueue(name))
         context.mirror.subscribe(self._on_read)
@@ -103,68 +132,61 @@ class ClearanceController:
         wanted = self._decide(pod)
         if wanted == _current(pod):
             return self._later(pod)
-        if wanted is not None:
-            try:
-                wanted = await self._decide_on_fresh_read(key)
-            except Stale as unsure:
-                log.info("%s is not cleared: %s", key, unsure)
-                return Requeue(after=AGAIN)
-        await self._write(key, wanted)
+        if wanted is None:
+            await self._revoke(pod)
+            return self._later(pod)
+        try:
+            await self._clear(key)
+        except Stale as unsure:
+            log.info("%s is not cleared: %s", key, unsure)
+            return Requeue(after=AGAIN)
         return self._later(pod)
 
+    async def _clear(self, key: Key) -> None:
+        """Decide once more, by a read that begins now."""
+        permit = await self._guard.permit()
+        pod = self._context.pods.store.get(key)
+        wanted = None if pod is None else self._decide(pod)
+        if pod is None or wanted == _current(pod):
+            return
+        if wanted is None:
+            await self._revoke(pod)
+        elif await permit.clear(pod, drain=wanted):
+            log.info("%s is cleared to be deleted: %s", key, wanted)
+
+    async def _revoke(self, pod: ComputePod) -> None:
+        if await self._guard.revoke(pod):
+            log.info("%s is no longer cleared", pod.key)
+
     def _later(self, pod: ComputePod) -> Requeue | None:
-        """A node that Slurm does not know is waited for, and no row will tell."""
-        waits = names.PENDING_DELETION in pod.metadata.annotations and _current(pod) is None
-        return Requeue(after=AGAIN) if waits and pod.metadata.name not in self._context.mirror.nodes else None
+        """A node that Slurm does not know is waited for, and no row will tell; nor will any of a read that hangs."""
+        cleared = _current(pod) is not None
+        waits = names.PENDING_DELETION in pod.metadata.annotations and not cleared
+        unknown = pod.metadata.name not in self._context.mirror.nodes
+        return Requeue(after=AGAIN) if cleared or (waits and unknown) else None
 
     def _decide(self, pod: ComputePod) -> str | None:
         """The clearance a Pod should have, by what is known now."""
-        mirror = self._context.mirror
-        if names.PENDING_DELETION not in pod.metadata.annotations:
-            return None
-        if not isinstance(mirror.state, Known) or mirror.suspicious:
-            return None
-        node = mirror.nodes.get(pod.metadata.name)
-        if node is None and (not self._settled(pod) or self._registration.lost()):
-            return None
-        return clearance(node, held=self._jobs_by_node.has_jobs(pod.metadata.name))
+        mirror, name = self._context.mirror, pod.metadata.name
+        node = mirror.nodes.get(name)
+        facts = ClearanceFacts(
+            node=node,
+            held=self._jobs_by_node.has_jobs(name),
+            trusted=isinstance(mirror.state, Known) and not mirror.suspicious and mirror.age <= OLD,
+            unknown_long=node is None and self._settled(pod) and not self._registration.lost(),
+        )
+        return wanted_clearance(pod, facts)
 
     def _settled(self, pod: ComputePod) -> bool:
-        """Whether Slurm answers for long enough, and has not known this very Pod for as long, as the Pod itself says."""
-        state, written = self._context.mirror.state, condition(pod, names.SLURM_RUNNING)
-        if not isinstance(state, Known) or loopclock.now() - state.since < self._settling:
-            return False
-        if written is None or written.status != "Unknown" or written.last_transition_time is None:
-            return False
-        return (self._context.client.clock.now() - written.last_transition_time).total_seconds() >= self._settling
+        state, now = self._context.mirror.state, self._context.client.clock.now()
+        known_for = loopclock.now() - state.since if isinstance(state, Known) else -math.inf
+        return settled(pod, known_for=known_for, now=now)
 
     def _waits_for_slurm(self, pod: ComputePod) -> bool:
         unknown = (
             names.PENDING_DELETION in pod.metadata.annotations and pod.metadata.name not in self._context.mirror.nodes
         )
         return unknown and not terminating(pod) and self._settled(pod)
-
-    async def _decide_on_fresh_read(self, key: Key) -> str | None:
-        """The same, by a read that begins now."""
-        await self._context.mirror.read_after(whole=True)
-        self._context.mirror.require_fresh(within=FRESH)
-        pod = self._context.pods.store.get(key)
-        return None if pod is None else self._decide(pod)
-
-    def _read_at(self) -> datetime:
-        """When the last read of Slurm began, by the API server's clock."""
-        return self._context.client.clock.now() - timedelta(seconds=self._context.mirror.age)
-
-    async def _write(self, key: Key, wanted: str | None) -> None:
-        pod = self._context.pods.store.get(key)
-        if pod is None or _current(pod) == wanted or not self._context.may_write():
-            return
-        at = {"uid": pod.metadata.uid, "resourceVersion": pod.metadata.resource_version}
-        text = None if wanted is None else dated.write(wanted, read=self._read_at())
-        change = Merge({"metadata": at | {"annotations": {names.CLEAR_TO_DELETE: text}}})
-        with suppress(NotFound):
-            await self._context.pods.patch(key, change, status=True)
-        log.info("%s is %s", key, "no longer cleared" if wanted is None else f"cleared to be deleted: {wanted}")
 
 
 def _current(pod: ComputePod) -> str | None:

@@ -17,20 +17,21 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from sunk.kube.errors import NotFound
+from msgspec import Struct
+
 from sunk.model import loopclock
 from sunk.model.contract import drains
 from sunk.model.contract.report import Report
+from sunk.model.wording import counted, verb
 from sunk.objects.nodesets import NodeSet, NodeSlice
 from sunk.slurm.mirror.confidence import Known
 from sunk.slurm.records import Node
 from sunk.slurm.states import NodeBase
 from sunk.syncer.context import Context
 from sunk.syncer.drains.extra import marked
-from sunk.syncer.jobs import JobsByNode
 from sunk.syncer.members import Members
-from sunk.syncer.pods import COMPUTE_PODS
-from sunk.syncer.removal.blockers import blocker, drain_blocker
+from sunk.syncer.removal.blockers import drain_blocker
+from sunk.syncer.removal.guard import Guard
 from sunk.syncer.removal.unregistered import is_not_responding
 from sunk.syncer.work import PeriodicWork
 
@@ -39,29 +40,28 @@ log = logging.getLogger(__name__)
 PERIOD: Final = 5.0
 FEW: Final = 3
 SHARE: Final = 0.2
-FRESH: Final = 5.0
 _SHOWN: Final = 3
+_TOO_MANY: Final = "That is too many to delete automatically. If you do not need them, delete them with scontrol"
 
 
 def incomplete(sets: Iterable[NodeSet], slices: Iterable[NodeSlice], *, cluster: str) -> str:
     """Why the slices that are there may not be all of them; empty if they are."""
     owners = {node_set.metadata.uid: node_set for node_set in sets if node_set.spec.cluster == cluster}
     if not owners:
-        return "there is no NodeSet of this cluster"
+        return "this cluster has no NodeSet"
     entries: dict[str, set[str]] = {uid: set() for uid in owners}
     for node_slice in slices:
         if node_slice.spec.cluster != cluster:
             continue
         if node_slice.spec.node_set_uid not in entries:
-            return f"NodeSlice {node_slice.metadata.name} is of a NodeSet that is not there"
+            return f"NodeSlice {node_slice.metadata.name} belongs to a missing NodeSet"
         entries[node_slice.spec.node_set_uid].update(entry.name for entry in node_slice.spec.entries)
     for uid, owner in owners.items():
         if owner.status.observed_generation != owner.metadata.generation:
             return f"NodeSet {owner.metadata.name} was changed a moment ago"
         if owner.status.members != len(entries[uid]):
-            return (
-                f"NodeSet {owner.metadata.name} has {owner.status.members} members, and slices tell {len(entries[uid])}"
-            )
+            members = counted(owner.status.members, "member")
+            return f"NodeSet {owner.metadata.name} has {members}, but its NodeSlices list {len(entries[uid])}"
     return ""
 
 
@@ -83,22 +83,75 @@ def registered_late(node: Node, deleted: Mapping[str, str]) -> bool:
     return is_not_responding(node) or (node.state.base is NodeBase.DOWN and drains.is_ours(node.reason))
 
 
-class OrphanRecords:
-    """Deletes records of members that are no more. `deleted` are addresses of records that went with their members."""
+class OrphanSnapshot(Struct, frozen=True):
+    """Records that were ours and are in no slice, and what else counts."""
 
-    def __init__(
-        self, context: Context, members: Members, jobs_by_node: JobsByNode, *, deleted: Mapping[str, str]
-    ) -> None:
+    records: Mapping[str, Node] = {}
+    missing: str = ""
+    """Why the slices may not be all of them; empty if they are."""
+    members: int = 0
+    """How many of Slurm's nodes are in a slice."""
+
+
+class OrphanSightings(Struct, frozen=True):
+    """Since when records are orphans."""
+
+    seen: Mapping[str, float] = {}
+    """All the time."""
+    since: Mapping[str, float] = {}
+    """The same, counted only while the slices were complete."""
+
+    def next(self, snapshot: OrphanSnapshot, *, now: float) -> "OrphanSightings":
+        seen = {name: self.seen.get(name, now) for name in snapshot.records}
+        since = {} if snapshot.missing else {name: self.since.get(name, now) for name in snapshot.records}
+        return OrphanSightings(seen, since)
+
+
+class OrphanPlan(Struct, frozen=True):
+    held: str = ""
+    """Why none of them is touched."""
+    stuck: tuple[str, ...] = ()
+    """Those that wait for a person."""
+    due: tuple[str, ...] = ()
+    """Those that have been orphans for long enough."""
+
+
+def orphan_plan(snapshot: OrphanSnapshot, sightings: OrphanSightings, *, now: float, grace: float) -> OrphanPlan:
+    old = any(now - since >= grace for since in sightings.seen.values())
+    due = tuple(name for name, since in sightings.since.items() if now - since >= grace)
+    drained = ((name, drain_blocker(snapshot.records[name])) for name in due)
+    stuck = tuple(_kept(name, why) for name, why in drained if why)
+    return OrphanPlan(held=why_held(snapshot) if old else "", stuck=stuck, due=due)
+
+
+def _kept(name: str, why: str) -> str:
+    return f"{name} is in no NodeSlice but is kept: {why}"
+
+
+def why_held(snapshot: OrphanSnapshot) -> str:
+    """Why none of the orphans is touched; empty if they may be."""
+    orphans = sorted(snapshot.records)
+    shown = ", ".join(orphans[:_SHOWN]) + (", …" if len(orphans) > _SHOWN else "")
+    found = f"{counted(len(orphans), 'Slurm node')} created by SUNK {verb(len(orphans))} in no NodeSlice ({shown})"
+    if snapshot.missing:
+        return f"{found}. Kept for now: {snapshot.missing}"
+    if too_many(len(orphans), ours=snapshot.members + len(orphans)):
+        return f"{found}. {_TOO_MANY}"
+    return ""
+
+
+class OrphanRecords:
+    """Has records of members deleted that are no more. `deleted` are addresses of records that went with their members."""
+
+    def __init__(self, context: Context, members: Members, guard: Guard, *, deleted: Mapping[str, str]) -> None:
         self._context = context
         self._members = members
-        self._jobs_by_node = jobs_by_node
+        self._guard = guard
         self._deleted = deleted
-        self._seen: dict[str, float] = {}
-        """Since when a record is in no slice, all the time."""
-        self._since: dict[str, float] = {}
-        """The same, counted only while the slices were complete."""
-        self._held = ""
-        self._drained: tuple[str, ...] = ()
+        self._sightings = OrphanSightings()
+        self._plan = OrphanPlan()
+        self._kept: dict[str, str] = {}
+        """Why these could not be deleted when that was last tried."""
         follows = (context.pods, context.slices, context.sets)
         self.work: Final = PeriodicWork(
             "orphans",
@@ -109,79 +162,41 @@ class OrphanRecords:
         )
 
     def report(self) -> Report:
-        return Report(held=self._held, stuck=self._drained)
+        kept = (_kept(name, why) for name, why in self._kept.items())
+        return Report(held=self._plan.held, stuck=tuple(dict.fromkeys((*self._plan.stuck, *kept))))
 
     def _forget(self) -> None:
         """Count from now: nothing dates a record that is in no slice, and none of us has watched it meanwhile."""
-        self._seen, self._since = {}, {}
+        self._sightings = OrphanSightings()
 
     async def resync(self) -> None:
-        orphans, now, grace = self._orphans(), loopclock.now(), self._context.settings.forget_after
-        missing = self._missing_slices() if orphans else ""
-        self._seen = {name: self._seen.get(name, now) for name in orphans}
-        self._since = {} if missing else {name: self._since.get(name, now) for name in orphans}
-        old = any(now - since >= grace for since in self._seen.values())
-        self._held = self._why_held(orphans, missing=missing) if old else ""
-        due = [name for name, since in self._since.items() if now - since >= grace]
-        self._drained = tuple(message for name in due if (message := self._drained_message(name)))
-        if due and not self._held and not self._context.mirror.suspicious:
-            await self._delete(due)
+        snapshot, now = self._snapshot(), loopclock.now()
+        self._sightings = self._sightings.next(snapshot, now=now)
+        self._plan = orphan_plan(snapshot, self._sightings, now=now, grace=self._context.settings.forget_after)
+        self._kept = {name: why for name, why in self._kept.items() if name in snapshot.records}
+        if self._plan.due and not self._plan.held and not self._context.mirror.suspicious:
+            await self._delete(self._plan.due)
 
-    def _orphans(self) -> list[str]:
-        mirror = self._context.mirror
-        if not isinstance(mirror.state, Known) or not self._context.settings.slurm_node_clean_up:
-            return []
-        strays = (node for node in mirror.nodes.all() if node.name not in self._members)
-        return [node.name for node in strays if marked(node) or registered_late(node, self._deleted)]
-
-    def _missing_slices(self) -> str:
+    def _snapshot(self) -> OrphanSnapshot:
         context = self._context
-        return incomplete(context.sets.store.all(), context.slices.store.all(), cluster=context.cluster)
+        if not isinstance(context.mirror.state, Known) or not context.settings.slurm_node_clean_up:
+            return OrphanSnapshot()
+        nodes = context.mirror.nodes.all()
+        strays = [node for node in nodes if node.name not in self._members]
+        orphans = {node.name: node for node in strays if marked(node) or registered_late(node, self._deleted)}
+        if not orphans:
+            return OrphanSnapshot()
+        missing = incomplete(context.sets.store.all(), context.slices.store.all(), cluster=context.cluster)
+        return OrphanSnapshot(orphans, missing=missing, members=len(nodes) - len(strays))
 
-    def _why_held(self, orphans: list[str], *, missing: str) -> str:
-        shown = f"{len(orphans)} Slurm nodes that were ours are in no NodeSlice ({', '.join(sorted(orphans)[:_SHOWN])}"
-        shown += ", …)" if len(orphans) > _SHOWN else ")"
-        if missing:
-            return f"{shown}, and {missing}: their records are kept"
-        ours = sum(node.name in self._members for node in self._context.mirror.nodes.all()) + len(orphans)
-        if too_many(len(orphans), ours=ours):
-            return f"{shown}, which is more than a few: their records are kept. If they are of no use, delete them in Slurm"
-        return ""
-
-    async def _delete(self, names: list[str]) -> None:
+    async def _delete(self, names: Iterable[str]) -> None:
         """Delete them, if all of it still holds on fresh reads of both sides."""
-        context = self._context
-        for collection in (context.slices, context.sets, context.pods):
-            await collection.catch_up()
-        await context.mirror.read_after(whole=True)
-        context.mirror.require_fresh(within=FRESH)
-        orphans = self._orphans()
-        if self._why_held(orphans, missing=self._missing_slices()):
+        permit = await self._guard.permit(catch_up=True)
+        snapshot = self._snapshot()
+        if why_held(snapshot):
             return
-        deletable = [name for name in names if name in orphans and not self._blocker(name)]
-        seen = {name: node for name in deletable if (node := context.mirror.nodes.get(name)) is not None}
-        deletable = [name for name in deletable if not await self._has_pod(name)]
-        if not deletable or not context.may_write():
-            return
-        outcome = await context.orders.delete(deletable, seen=seen)
-        if outcome.done:
-            log.warning("records of %s are deleted: they are in no NodeSlice", ", ".join(outcome.done))
-
-    def _blocker(self, name: str) -> str:
-        node = self._context.mirror.nodes.get(name)
-        reservations = self._context.mirror.reservations.all()
-        if node is None:
-            return ""
-        return drain_blocker(node) or blocker(node, jobs=self._jobs_by_node.ids(name), reservations=reservations)
-
-    def _drained_message(self, name: str) -> str:
-        node = self._context.mirror.nodes.get(name)
-        why = drain_blocker(node) if node is not None else ""
-        return f"{name} is in no NodeSlice, and its record is kept: {why}" if why else ""
-
-    async def _has_pod(self, name: str) -> bool:
-        try:
-            await self._context.client.get(COMPUTE_PODS, name, namespace=self._context.namespace)
-        except NotFound:
-            return False
-        return True
+        records = {name: snapshot.records[name] for name in names if name in snapshot.records}
+        deleted = await permit.delete_records(records, drain_blocker=drain_blocker, podless=True)
+        self._kept = dict(deleted.refused)
+        if deleted.done:
+            log.warning("deleted Slurm nodes %s: not in any NodeSlice", ", ".join(deleted.done))

@@ -11,16 +11,15 @@ Only the process that saw the Pod gone knows which drains are later. The next on
 the name is refused for a drain.
 """
 
-import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from functools import partial
 from typing import Any, Final
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct
+from msgspec.structs import replace
 
-from sunk.kube.api.patch import Merge
 from sunk.kube.control.controller import Controller, Effort, Requeue, Source, itself
-from sunk.kube.errors import NotFound
 from sunk.kube.resource import Key
 from sunk.model.nodeslice import NodeSliceStatus, Refused
 from sunk.objects.nodesets import NodeSlice
@@ -30,15 +29,13 @@ from sunk.slurm.records import Node
 from sunk.syncer.context import Context
 from sunk.syncer.jobs import JobsByNode
 from sunk.syncer.members import Members
-from sunk.syncer.pods import COMPUTE_PODS
-from sunk.syncer.removal.blockers import DRAINED, blocker, drain_blocker
+from sunk.syncer.removal.blockers import DRAINED, FORMER_DRAINED, drain_blocker
+from sunk.syncer.removal.guard import DeletedRecords, Guard, Permit
 
 log = logging.getLogger(__name__)
 
-FRESH: Final = 5.0
 AGAIN: Final = 10.0
 SOON: Final = 5.0
-CONCURRENCY: Final = 16
 _LONGEST: Final = 1000
 
 
@@ -47,6 +44,25 @@ class ReleaseResult(Struct, frozen=True):
 
     released: frozenset[str] = frozenset()
     refused: Mapping[str, str] = {}
+    permit: Permit | None = None
+    """On what they were released."""
+
+
+class ReleasePlan(Struct, frozen=True):
+    """What to do with members whose Pods are gone."""
+
+    free: frozenset[str] = frozenset()
+    """No record keeps the name."""
+    records: Mapping[str, Node] = {}
+    """These have to be deleted before the name is free."""
+
+
+def release_plan(
+    absent: Iterable[str], *, records: Mapping[str, Node], leaving: Collection[str], clean_up: bool
+) -> ReleasePlan:
+    """Decide by the records that Slurm has. One that is not leaving any more, because it stays after all, is left alone."""
+    free = frozenset(name for name in absent if name not in records or not clean_up)
+    return ReleasePlan(free, {name: node for name, node in records.items() if name not in free and name in leaving})
 
 
 def slice_status(node_slice: NodeSlice, leaving: Iterable[str], result: ReleaseResult) -> NodeSliceStatus:
@@ -68,17 +84,17 @@ def drained_since(node: Node, *, absent: int, refusal: str = "") -> str:
     `refusal` is why the slice refuses the name by now. Whose words these are does not matter: the text of a drain may be
     changed, and any that stands on a record which was kept for one came after the Pod.
     """
-    late = node.reason_time > absent or refusal.startswith(DRAINED)
+    late = node.reason_time > absent or refusal.startswith((DRAINED, FORMER_DRAINED))
     return drain_blocker(node) if late else ""
 
 
 class ReleaseController:
-    """Writes the status of NodeSlices, and deletes records of members that are leaving."""
+    """Decides on the status of NodeSlices, and on the records of members that are leaving."""
 
-    def __init__(self, context: Context, members: Members, jobs_by_node: JobsByNode) -> None:
+    def __init__(self, context: Context, members: Members, jobs_by_node: JobsByNode, guard: Guard) -> None:
         self._context = context
         self._members = members
-        self._jobs_by_node = jobs_by_node
+        self._guard = guard
         self._absent: dict[str, int] = {}
         """When a member was first known to have no Pod, by slurmctld's clock."""
         self.deleted: Final[dict[str, str]] = {}
@@ -119,9 +135,10 @@ class ReleaseController:
         try:
             result = await self._release(gone, refusals=refusals) if gone else ReleaseResult()
         except (Stale, SlurmError) as unsure:
-            log.info("%s: nobody is let go: %s", key, unsure)
+            log.info("%s: releasing no nodes for now: %s", key, unsure)
             result, wait = ReleaseResult(refused=refusals), SOON
-        await self._write(node_slice, slice_status(node_slice, leaving, result))
+        result = replace(result, refused=self._with_drains(gone, result.refused, refusals=refusals))
+        await self._guard.write_status(node_slice, slice_status(node_slice, leaving, result), permit=result.permit)
         wait = wait or (AGAIN if result.refused else None)
         return Requeue(after=wait) if wait else None
 
@@ -130,66 +147,51 @@ class ReleaseController:
         return member is not None and member.leaving
 
     async def _release(self, names: list[str], *, refusals: Mapping[str, str]) -> ReleaseResult:
-        present = await self._with_pod(names)
-        refused = dict.fromkeys(present, "its Pod is there still, though no NodeSet of this cluster owns it")
-        absent = [name for name in names if name not in present]
+        refused = await self._guard.pods(names)
+        absent = [name for name in names if name not in refused]
         if not absent:
             return ReleaseResult(refused=refused)
-        mirror = self._context.mirror
-        await mirror.read_after(whole=True)
-        # Also while Slurm is hard to believe, which may last for hours: a drain of that time is later than the Pod.
-        for name in absent:
-            self._absent.setdefault(name, mirror.clock)
-        mirror.require_fresh(within=FRESH)
-        free = {name for name in absent if name not in mirror.nodes or not self._context.settings.slurm_node_clean_up}
-        rest = [name for name in absent if name not in free and self._is_leaving(name)]
-        blocked = {name: why for name in rest if (why := self._blocker(name, refusals.get(name, "")))}
-        deleted, failed = await self._delete([name for name in rest if name not in blocked])
-        return ReleaseResult(released=frozenset(free | deleted), refused=refused | blocked | failed)
+        permit = await self._guard.permit(on_read=partial(self._note_absent, absent))
+        plan = self._plan(absent)
+        deleted = await self._delete(plan.records, permit=permit, refusals=refusals)
+        return ReleaseResult(plan.free | set(deleted.done), refused={**refused, **deleted.refused}, permit=permit)
 
-    async def _with_pod(self, names: list[str]) -> set[str]:
-        """Those that have a Pod, by the API server's own word."""
-        present: set[str] = set()
-        limit = asyncio.Semaphore(CONCURRENCY)
+    def _with_drains(
+        self, gone: Iterable[str], refused: Mapping[str, str], *, refusals: Mapping[str, str]
+    ) -> Mapping[str, str]:
+        """Name drains that are later than the Pod, whatever else keeps a record: the next process knows them by this only."""
+        drained: dict[str, str] = {}
+        for name in gone:
+            node, absent = self._context.mirror.nodes.get(name), self._absent.get(name)
+            if node is not None and absent is not None:
+                why = drained_since(node, absent=absent, refusal=refusals.get(name, ""))
+                other = refused.get(name, "")
+                if why and not other.startswith(DRAINED):
+                    drained[name] = f"{why}; {other}" if other else why
+        return {**refused, **drained}
 
-        async def ask(name: str) -> None:
-            async with limit:
-                try:
-                    await self._context.client.get(COMPUTE_PODS, name, namespace=self._context.namespace)
-                except NotFound:
-                    return
-                present.add(name)
+    def _note_absent(self, names: Iterable[str]) -> None:
+        """Also while Slurm is hard to believe, which may last for hours: a drain of that time is later than the Pod."""
+        for name in names:
+            self._absent.setdefault(name, self._context.mirror.clock)
 
-        async with asyncio.TaskGroup() as group:
-            for name in names:
-                group.create_task(ask(name), name=f"is Pod {name} gone?")
-        return present
-
-    def _blocker(self, name: str, refusal: str) -> str:
-        """A drain comes first: a slice that names a reservation tells the next process nothing of it."""
-        node = self._context.mirror.nodes.get(name)
-        reservations = self._context.mirror.reservations.all()
-        if node is None:
-            return ""
-        by_drain = drained_since(node, absent=self._absent[name], refusal=refusal)
-        return by_drain or blocker(node, jobs=self._jobs_by_node.ids(name), reservations=reservations)
-
-    async def _delete(self, names: list[str]) -> tuple[set[str], dict[str, str]]:
-        """Delete records. Return the names that are gone, and why others are not."""
-        if not names or not self._context.may_write():
-            return set(), {}
+    def _plan(self, absent: list[str]) -> ReleasePlan:
         nodes = self._context.mirror.nodes
-        seen = {name: node for name in names if (node := nodes.get(name)) is not None}
-        outcome = await self._context.orders.delete(names, seen=seen)
-        self.deleted.update((name, node.address) for name, node in seen.items() if name in outcome.done)
-        if outcome.done:
-            log.info("records of %s are deleted: they have left", ", ".join(outcome.done))
-        return set(outcome.done), {name: outcome.why.get(name, "Slurm refused") for name in outcome.refused}
-
-    async def _write(self, node_slice: NodeSlice, wanted: NodeSliceStatus) -> None:
-        if wanted == node_slice.status or not self._context.may_write():
-            return
-        at = {"uid": node_slice.metadata.uid, "resourceVersion": node_slice.metadata.resource_version}
-        await self._context.slices.patch(
-            node_slice.key, Merge({"metadata": at, "status": to_builtins(wanted)}), status=True
+        return release_plan(
+            absent,
+            records={name: node for name in absent if (node := nodes.get(name)) is not None},
+            leaving={name for name in absent if self._is_leaving(name)},
+            clean_up=self._context.settings.slurm_node_clean_up,
         )
+
+    async def _delete(
+        self, records: Mapping[str, Node], *, permit: Permit, refusals: Mapping[str, str]
+    ) -> DeletedRecords:
+        def later_drain(node: Node) -> str:
+            return drained_since(node, absent=self._absent[node.name], refusal=refusals.get(node.name, ""))
+
+        deleted = await permit.delete_records(records, drain_blocker=later_drain)
+        self.deleted.update((name, node.address) for name, node in records.items() if name in deleted.done)
+        if deleted.done:
+            log.info("deleted Slurm nodes %s: they left the NodeSet", ", ".join(deleted.done))
+        return deleted

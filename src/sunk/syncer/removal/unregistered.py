@@ -9,8 +9,8 @@ So if most of the Pods that should be registered are not, none is touched, and t
 keeps that number, also for clearances.
 
 Only the NodeSet controller deletes compute Pods. The syncer may not: a right to delete one Pod of a namespace is a right
-to delete any. `request_restart` writes an annotation through the status of the Pod, and the NodeSet controller heeds it
-while it is young and the Pod's conditions still say that Slurm does not know it.
+to delete any. The guard writes an annotation through the status of the Pod, and the NodeSet controller heeds it while it
+is young and the Pod's conditions still say that Slurm does not know it.
 """
 
 import logging
@@ -20,32 +20,31 @@ from datetime import datetime
 from typing import Final, Protocol
 
 from sunk.kube.api.limits import Bucket
-from sunk.kube.api.patch import Merge
 from sunk.kube.cache.store import Store
 from sunk.kube.control.events import about
-from sunk.kube.errors import Conflict, Invalid, NotFound
 from sunk.kube.resource import Key
 from sunk.model import loopclock, names
+from sunk.model.backoff import BackOff
 from sunk.model.contract import drains
 from sunk.model.contract.report import Report
-from sunk.objects.computepods import restart_request
+from sunk.model.wording import verb
 from sunk.slurm.mirror.confidence import Known
 from sunk.slurm.mirror.rows import Rows
 from sunk.slurm.records import Node
 from sunk.slurm.states import NodeBase, NodeFlag
 from sunk.syncer.context import Context
-from sunk.syncer.jobs import JobsByNode
-from sunk.syncer.members import Members
+from sunk.syncer.members import Member, Members
 from sunk.syncer.pods import ComputePod, condition, ready
+from sunk.syncer.removal.guard import Guard
 from sunk.syncer.work import PeriodicWork
 
 log = logging.getLogger(__name__)
 
 PERIOD: Final = 5.0
 LONGEST: Final = 3600.0
-FRESH: Final = 5.0
 SETTLED: Final = 15.0
-"""Seconds for which Slurm has to answer: a slurmd looks for slurmctld once in ten."""
+"""Seconds for which Slurm has to answer before it counts whom it does not know: a slurmd looks for slurmctld once in ten.
+A clearance waits as long for the Pod itself too."""
 _NOT_RESPONDING: Final = NodeFlag.NOT_RESPONDING.value
 
 
@@ -63,8 +62,8 @@ def _lost(unknown: Collection[str], *, of: int) -> str:
     if 2 * len(unknown) <= of:
         return ""
     return (
-        f"Slurm does not know {len(unknown)} of the {of} Pods that are ready, {min(unknown)} among them: if "
-        "slurmctld lost its state, bring it back; if it is meant to begin anew, delete these Pods"
+        f"{len(unknown)} of {of} ready Pods {verb(len(unknown))} not registered in Slurm, for example {min(unknown)}. "
+        "If slurmctld lost its state, restore it. If you reset it on purpose, delete these Pods"
     )
 
 
@@ -97,15 +96,33 @@ def unregistered_since(pod: ComputePod, node: Node | None) -> datetime | None:
     return max(time for time in (written.last_transition_time, ready_since) if time is not None)
 
 
-async def request_restart(context: Context, pod: ComputePod, *, why: str) -> bool:
-    """Ask for a new Pod in place of this one, as it was read. False if it is another by now, or has changed."""
-    at = {"uid": pod.metadata.uid, "resourceVersion": pod.metadata.resource_version}
-    annotations = {names.RESTART: restart_request(why, now=context.client.clock.now())}
-    try:
-        await context.pods.patch(pod.key, Merge({"metadata": at | {"annotations": annotations}}), status=True)
-    except (Conflict, Invalid, NotFound):
-        return False
-    return True
+def should_be_registered(pod: ComputePod, member: Member | None) -> bool:
+    leaving = member is None or member.entry.state != "joined"
+    return ready(pod) and not leaving and names.PENDING_DELETION not in pod.metadata.annotations
+
+
+def restart_reason(pod: ComputePod, node: Node | None, *, member: Member | None) -> str:
+    """Why a Pod has to be restarted; empty if it need not be."""
+    if not should_be_registered(pod, member) or not is_unregistered(pod, node):
+        return ""
+    return "Slurm has no node of this name" if node is None else f"slurmctld cannot reach it at {node.address}"
+
+
+def why_held(unregistered: Collection[str], *, of: Collection[ComputePod], known: KnownNames) -> str:
+    """Why none of them is restarted: they are too many of those that should be registered for the fault to be theirs."""
+    if 2 * len(unregistered) <= len(of):
+        return ""
+    silent = f"slurmctld cannot reach {len(unregistered)} of {len(of)} ready Pods: check the network"
+    return lost(of, known) or silent
+
+
+def registrations_settled(*, known_for: float, held_before: float, wait: float) -> bool:
+    """Whether those that are unregistered now will not register by themselves.
+
+    A slurmd looks for a slurmctld that was away once in ten seconds. And where most were unknown a moment ago, the others
+    may be about to register as well. Both are in seconds: since Slurm answers, and since most were unknown.
+    """
+    return known_for >= min(SETTLED, wait) and held_before >= wait
 
 
 class RegistrationCounter:
@@ -141,8 +158,8 @@ class RestartBackOff:
     """How long each Pod has to be unregistered before a restart: longer each time. Those tried last come last."""
 
     def __init__(self, first: float) -> None:
-        self._first = first
-        self._waits: dict[str, float] = {}
+        self._back_off = BackOff(first, longest=max(first, LONGEST))
+        self._restarts: dict[str, int] = {}
         self._tried: dict[str, int] = {}
         self._tries = 0
 
@@ -158,33 +175,33 @@ class RestartBackOff:
         self._tried[name] = self._tries
 
     def wait(self, name: str) -> float:
-        return self._waits.get(name, self._first)
+        return self._back_off.delay(self._restarts.get(name, 0) + 1)
 
     def restarted(self, name: str) -> None:
-        self._waits[name] = min(2 * self.wait(name), LONGEST)
+        self._restarts[name] = self._restarts.get(name, 0) + 1
 
     def forget(self, name: str) -> None:
         """Note that a node is well: the next time starts from the first wait."""
-        self._waits.pop(name, None)
+        self._restarts.pop(name, None)
 
     @property
     def restarted_names(self) -> tuple[str, ...]:
-        return tuple(self._waits)
+        return tuple(self._restarts)
 
 
 class UnregisteredPods:
     """Asks for restarts of Pods, which the NodeSet controller carries out."""
 
-    def __init__(self, context: Context, members: Members, jobs_by_node: JobsByNode, *, restarts: Bucket) -> None:
+    def __init__(self, context: Context, members: Members, guard: Guard, *, restarts: Bucket) -> None:
         self._context = context
         self._members = members
-        self._jobs_by_node = jobs_by_node
+        self._guard = guard
         self._restarts = restarts
         self._back_off = RestartBackOff(context.settings.restart_unknown_after)
         self._held = ""
         self._held_until = -math.inf
         self.work: Final = PeriodicWork(
-            "strangers",
+            "unregistered",
             self.resync,
             follows=(context.pods, context.slices),
             period=min(PERIOD, context.settings.restart_unknown_after / 2),
@@ -202,13 +219,11 @@ class UnregisteredPods:
             if name not in unregistered and name in self._context.mirror.nodes:
                 self._back_off.forget(name)
         due = self._back_off.due({name: self._age(pod) for name, pod in unregistered.items()})
-        self._held = self._too_many(unregistered) if due else ""
+        now, wait = loopclock.now(), self._context.settings.restart_unknown_after
+        self._held = self._why_held(unregistered) if due else ""
         if self._held:
-            self._held_until = loopclock.now()
-        # A slurmd looks for a slurmctld that was away once in ten seconds. And where most were unknown a moment ago, the
-        # others may be about to register as well.
-        patience = self._context.settings.restart_unknown_after
-        if loopclock.now() - state.since < min(SETTLED, patience) or loopclock.now() - self._held_until < patience:
+            self._held_until = now
+        if not registrations_settled(known_for=now - state.since, held_before=now - self._held_until, wait=wait):
             return
         if due and not self._held and not self._context.mirror.suspicious and self._restarts.try_take():
             self._back_off.try_next(due[0])
@@ -225,36 +240,23 @@ class UnregisteredPods:
         unregistered = (pod for pod in pods if is_unregistered(pod, rows.get(pod.metadata.name)))
         return {pod.metadata.name: pod for pod in unregistered if self._should_be_registered(pod)}
 
-    def _too_many(self, unregistered: Collection[str]) -> str:
-        """Why none of them is restarted: they are too many for the fault to be theirs."""
+    def _why_held(self, unregistered: Collection[str]) -> str:
         pods = [pod for pod in self._context.pods.store.all() if self._should_be_registered(pod)]
-        if 2 * len(unregistered) <= len(pods):
-            return ""
-        silent = (
-            f"slurmctld does not reach {len(unregistered)} of the {len(pods)} Pods that are ready: look at the network"
-        )
-        return lost(pods, self._context.mirror.nodes) or silent
+        return why_held(unregistered, of=pods, known=self._context.mirror.nodes)
 
     def _should_be_registered(self, pod: ComputePod) -> bool:
-        member = self._members.get(pod.metadata.name)
-        leaving = member is None or member.entry.state != "joined"
-        return ready(pod) and not leaving and names.PENDING_DELETION not in pod.metadata.annotations
+        return should_be_registered(pod, self._members.get(pod.metadata.name))
 
     async def _restart(self, seen: ComputePod) -> None:
-        context, name = self._context, seen.metadata.name
-        await context.mirror.read_after(whole=True)
-        context.mirror.require_fresh(within=FRESH)
-        pod = await context.pods.confirm(seen.key)
-        node = context.mirror.nodes.get(name)
-        same = pod is not None and pod.metadata.uid == seen.metadata.uid and self._should_be_registered(pod)
-        if pod is None or not same or not is_unregistered(pod, node) or self._jobs_by_node.has_jobs(name):
-            return
-        why = "Slurm has no node of this name" if node is None else f"slurmctld calls it at {node.address}, in vain"
-        if not context.may_write():
-            return
-        if not await request_restart(context, pod, why=why):
-            return  # it has changed, and is looked at again
-        self._back_off.restarted(name)
-        log.warning("Pod %s is started anew: it is ready, but %s", pod.key, why)
-        note = "to be replaced: its slurmd runs, but {why}"
-        context.recorder.warn(about(pod, kind="Pod"), "UnknownToSlurm", note, action="Restart", why=why)
+        def reason(pod: ComputePod, node: Node | None) -> str:
+            return restart_reason(pod, node, member=self._members.get(pod.metadata.name))
+
+        permit = await self._guard.permit()
+        restart = await permit.restart(seen, reason=reason)
+        if restart is None:
+            return  # it is well, or has changed and is looked at again
+        pod, why = restart.pod, restart.why
+        self._back_off.restarted(pod.metadata.name)
+        log.warning("replacing Pod %s: it is ready, but %s", pod.key, why)
+        note = "replacing this Pod: slurmd is running, but {why}"
+        self._context.recorder.warn(about(pod, kind="Pod"), "UnknownToSlurm", note, action="Restart", why=why)

@@ -97,7 +97,7 @@ class SuspicionAcceptance:
         context.mirror.subscribe(lambda _: self._offered.note(context.mirror.suspicions))
         context.clusters.store.subscribe(self._on_cluster)
         self.controller: Final[Controller[Key]] = Controller(
-            "accepting", self._reconcile, sources=[Source(context.clusters.store, itself)], effort=Effort(workers=1)
+            "acceptance", self._reconcile, sources=[Source(context.clusters.store, itself)], effort=Effort(workers=1)
         )
 
     def _on_cluster(self, _: Key, __: SlurmCluster | None, cluster: SlurmCluster | None) -> None:
@@ -105,7 +105,7 @@ class SuspicionAcceptance:
         word, suspicions = _unanswered(cluster), self._context.mirror.suspicions
         if word and self._offered.covers(word, suspicions):
             self._accepted = word, describe(suspicions)
-            log.warning("a person has accepted %s: %s", word, describe(suspicions))
+            log.warning("confirmed by annotation %s: %s", word, describe(suspicions))
             self._context.mirror.accept()
 
     async def _reconcile(self, key: Key) -> Requeue | None:
@@ -128,13 +128,15 @@ class SuspicionAcceptance:
         recorder, word = self._context.recorder, _word(cluster)
         (accepted, description), self._accepted = self._accepted, ("", "")
         if word and word == accepted:
-            recorder.tell(regarding, "SuspicionAccepted", f"believed from now on: {description}", action="Accept")
+            recorder.tell(regarding, "SuspicionAccepted", f"confirmed: {description}", action="Accept")
             return
         suspicions = self._context.mirror.suspicions
-        there = (
-            f"{identity(suspicions)} would: {describe(suspicions)}" if suspicions else "nothing is hard to believe now"
+        note = (
+            f'"{word}" does not match any pending confirmation; use {identity(suspicions)} for: {describe(suspicions)}'
+            if suspicions
+            else f'"{word}" is ignored: nothing to confirm'
         )
-        recorder.warn(regarding, "NothingAccepted", f'"{word}" accepts nothing; {there}', action="Accept")
+        recorder.warn(regarding, "NothingAccepted", note, action="Accept")
 
 
 def _word(cluster: SlurmCluster) -> str:

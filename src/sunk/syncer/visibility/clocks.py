@@ -35,7 +35,7 @@ def wrong_clock(offsets: ClockOffsets, *, allowed: float) -> tuple[str, float] |
     if offsets.slurm is not None and abs(offsets.slurm - offsets.server) > allowed + _UNSURE:
         return "slurmctld's clock", offsets.slurm - offsets.server
     if abs(offsets.server) > allowed + _UNSURE:
-        return "the clock of the syncer's machine", -offsets.server
+        return "the clock of the syncer's Node", -offsets.server
     return None
 
 
@@ -63,8 +63,8 @@ class Clocks:
         whose, seconds = self._reported
         ahead = "ahead of" if seconds > 0 else "behind"
         words = (
-            f"{whose} is {abs(seconds):.0f} s {ahead} the API server's, and {self._context.settings.clock_skew:g} s are allowed: "
-            "set it, or what came first in Slurm and in Kubernetes is told wrongly"
+            f"{whose} is {abs(seconds):.0f} s {ahead} the API server's, but only {self._context.settings.clock_skew:g} s are allowed: "
+            "correct it, or SUNK misjudges the order of events in Slurm and Kubernetes"
         )
         return Report(stuck=(words,))
 

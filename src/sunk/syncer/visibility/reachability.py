@@ -35,7 +35,7 @@ class Reachability:
     def _on_read(self, state: State) -> None:
         before, self._before = self._before, state
         if isinstance(state, Unknown) and not isinstance(before, Unknown):
-            log.warning("Slurm does not answer; nothing is decided until it does: %s", state.reason)
+            log.warning("Slurm does not answer; no decisions until it does: %s", state.reason)
         elif isinstance(before, Unknown) and not isinstance(state, Unknown):
             log.info("Slurm answers again")
         if not isinstance(state, Unknown):
@@ -46,7 +46,7 @@ class Reachability:
         suspicions, unseen = self._mirror.suspicions, self.unseen()
         if not suspicions:
             return Report(unseen=unseen)
-        held = f"Slurm: {describe(suspicions)}. If that is meant: {accept_command(suspicions, cluster=self._cluster)}"
+        held = f"Slurm: {describe(suspicions)}. To confirm: {accept_command(suspicions, cluster=self._cluster)}"
         return Report(unseen=unseen, held=held)
 
     def unseen(self) -> str:
@@ -65,5 +65,5 @@ def unseen_message(reason: str, *, since: datetime) -> str:
     """Say that Slurm is lost, in a sentence that stays the same for as long as it is."""
     begin = f"the syncer has not been able to read Slurm since {since:%Y-%m-%d %H:%M:%S} UTC"
     if HANGS in reason:
-        return f"{begin}: slurmctld answers pings and nothing else, so it hangs or has too much to do"
+        return f"{begin}: slurmctld answers only pings, so it hangs or is overloaded"
     return f"{begin}: {reason}"

@@ -57,7 +57,7 @@ class Reporter:
         try:
             await self._write()
         except KubeError as trouble:
-            log.warning("the report on %s is put off: %s", self._key, trouble)
+            log.warning("cannot write the report on %s yet: %s", self._key, trouble)
 
     async def _write(self) -> None:
         cluster = self._context.clusters.store.get(self._key)
@@ -81,12 +81,12 @@ def collect(source: ReportSource) -> Report:
     try:
         return source()
     except Exception as fault:  # noqa: BLE001 - as it says
-        return Report(stuck=(f"a part of the syncer cannot report ({faults.words(fault)}): look at its log",))
+        return Report(stuck=(f"a part of the syncer cannot report ({faults.words(fault)}): check the syncer's log",))
 
 
 def lasting_faults() -> Report:
     """What failed in a way that nobody foresaw, and has not succeeded since."""
-    stuck = (f"{where} fails ({fault}) and is tried again: look at the syncer's log" for where, fault in _lasting())
+    stuck = (f"{where} fails ({fault}) and is retried: check the syncer's log" for where, fault in _lasting())
     return Report(stuck=tuple(stuck))
 
 

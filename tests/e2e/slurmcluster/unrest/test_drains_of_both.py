@@ -126,7 +126,7 @@ def test_a_verification_lifts_a_drain_that_asks_for_it_if_it_came_later_and_went
     in_time(lambda: reasons(slurm) == {})
 
 
-def test_extra_keeps_what_users_wrote_and_is_made_anew_where_it_is_no_json(slurm: Release) -> None:
+def test_extra_keeps_what_users_wrote_and_is_recreated_where_it_is_no_json(slurm: Release) -> None:
     name, node = exposed(slurm)
     say(slurm, name, "Burnt-in", "True")
 

@@ -84,7 +84,7 @@ def test_a_slurmd_that_is_killed_under_a_job_comes_back_beside_it(slurm: Release
     assert slurm("srun", "-w", name, "hostname").strip() == name
 
 
-def test_a_node_that_registers_anew_keeps_its_pod_and_its_job(slurm: Release, cluster: LocalCluster) -> None:
+def test_a_node_that_registers_again_keeps_its_pod_and_its_job(slurm: Release, cluster: LocalCluster) -> None:
     name, node = exposed(slurm)
     before = uid_of(slurm, name)
     job = slurm.submit(LASTING, "-w", name)
@@ -107,7 +107,7 @@ def test_a_node_that_is_gone_leaves_and_joins_when_it_is_back(
     before = uid_of(slurm, name)
     slurm.kubectl("delete", "node", node)
     try:
-        # How long it is gone counts from when its operator has missed it, and anew for every other operator: whoever
+        # How long it is gone counts from when its operator has missed it, and from the beginning for every other operator: whoever
         # follows the one that is killed now has to live for as long.
         with unrest.sparing("sunk-controller-manager"):
             in_time(lambda: name not in members(slurm))
@@ -121,7 +121,7 @@ def test_a_node_that_is_gone_leaves_and_joins_when_it_is_back(
 
 
 def register(slurm: Release, cluster: LocalCluster, node: str) -> None:
-    """Have a Node that was deleted register anew: a kubelet does it when it starts, and knows nothing of our label."""
+    """Have a Node that was deleted register again: a kubelet does it when it starts, and knows nothing of our label."""
     kubelet.restart(cluster, node)
     in_time(lambda: slurm.kubectl("get", "node", node, "--ignore-not-found", "-o", "name") != "")
     slurm.kubectl("label", "node", node, f"{LABEL}=cpu", "--overwrite")

@@ -1,4 +1,4 @@
-"""Pods and nodes go, by our wish or by somebody else's: no job that we could wait for is lost or begun anew."""
+"""Pods and nodes go, by our wish or by somebody else's: no job that we could wait for is lost or restarted."""
 
 from concurrent.futures import ThreadPoolExecutor
 

@@ -44,6 +44,8 @@ class Persons:
         """Reasons that may stand, or come back, and need not."""
         self.extras: dict[str, dict[str, object]] = {}
         """What users wrote beside our key, once we were seen to have kept it."""
+        self.lifted: set[str] = set()
+        """Nodes from which a person has lifted a drain in this history."""
 
     # What they do
 
@@ -67,6 +69,7 @@ class Persons:
     async def lift(self, name: str, word: str, *, node: str) -> None:
         if not await self._update(name, f"state={word}"):
             return
+        self.lifted.add(name)
         mark = self.drains.pop(name, None)
         shown = (await self._stage.client.get(NODES, node)).metadata.annotations.get(names.DRAIN)
         if mark is not None and shown != keptdrains.line(mark.reason):

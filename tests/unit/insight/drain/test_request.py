@@ -35,12 +35,12 @@ def test_a_node_that_is_named_twice_is_asked_once() -> None:
 
 
 def test_one_unknown_name_refuses_all_of_it() -> None:
-    with pytest.raises(Refusal, match="no compute Pod is called gpu-9"):
+    with pytest.raises(Refusal, match="gpu-9 is neither a compute Pod nor a Node that runs one"):
         names_of("gpu-1", "gpu-9")
 
 
 def test_a_broken_hostlist_is_refused_with_what_is_wrong() -> None:
-    with pytest.raises(Refusal, match="no hostlist"):
+    with pytest.raises(Refusal, match="neither a name nor a hostlist"):
         names_of("gpu-[1")
 
 

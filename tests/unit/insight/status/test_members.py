@@ -46,30 +46,30 @@ def test_there_is_nothing_to_say_about_one_that_is_well() -> None:
 
 def test_one_that_is_parked_has_no_pod_and_is_well() -> None:
     assert said(None, node(), state="parked") == []
-    assert said(pod(phase="Failed"), node(), state="parked") == ["its Pod has ended (Failed)"]
+    assert said(pod(phase="Failed"), node(), state="parked") == ["Pod has ended (Failed)"]
 
 
 def test_one_that_leaves_says_why_and_what_it_waits_for() -> None:
     assert said(pod(), node(), state="leaving", reason="scaled in") == ["scaled in"]
-    assert said(pod(), node(), state="leaving") == ["no reason was given"]
+    assert said(pod(), node(), state="leaving") == ["no reason given"]
     gone = said(None, node(), state="leaving", reason="scaled in", refused="it is in reservation night")
     assert gone[1:] == [
-        "Slurm does not let it go: it is in reservation night",
-        "its Pod is gone, and Slurm has still to forget it",
+        "Slurm cannot release it: it is in reservation night",
+        "its Pod is gone, its record in Slurm is not yet",
     ]
 
 
 def test_a_mark_that_says_the_same_as_the_entry_is_not_repeated() -> None:
     marked = annotated(pending="scaled in", clear="drain-1")
-    assert said(marked, node(), state="leaving", reason="scaled in") == ["scaled in", "Slurm has let it go"]
-    assert said(annotated(pending="another template"), node()) == ["has to go: another template"]
+    assert said(marked, node(), state="leaving", reason="scaled in") == ["scaled in", "released by Slurm"]
+    assert said(annotated(pending="another template"), node()) == ["marked for deletion: another template"]
 
 
 @pytest.mark.parametrize(
     ("found", "told"),
     [
-        (None, ["its Node is gone"]),
-        (node(ready="Unknown"), ["its Node is not ready"]),
+        (None, ["Node is gone"]),
+        (node(ready="Unknown"), ["Node is not ready"]),
         (node(unschedulable=True), ["cordoned"]),
     ],
 )
@@ -84,25 +84,25 @@ def test_a_node_that_could_not_be_read_is_not_taken_for_gone() -> None:
 @pytest.mark.parametrize(
     ("found", "told"),
     [
-        (None, "has no Pod"),
-        (pod({"deletionTimestamp": WHEN}), "its Pod is ending"),
-        (pod(phase="Failed", reason="Evicted", message="disk pressure"), "its Pod has ended (Failed): disk pressure"),
-        (pod(phase="Pending", conditions=[]), "its Pod is pending"),
+        (None, "no Pod"),
+        (pod({"deletionTimestamp": WHEN}), "Pod is terminating"),
+        (pod(phase="Failed", reason="Evicted", message="disk pressure"), "Pod has ended (Failed): disk pressure"),
+        (pod(phase="Pending", conditions=[]), "Pod is pending"),
         (
             pod(
                 phase="Pending",
                 conditions=[{"type": "PodScheduled", "status": "False", "message": "0/3 nodes\n are free"}],
             ),
-            "its Pod is pending: 0/3 nodes are free",
+            "Pod is pending: 0/3 nodes are free",
         ),
         (
             pod(phase="Pending", conditions=[], **waiting("ImagePullBackOff", "no such image")),
-            "its Pod is pending: slurmd ImagePullBackOff no such image",
+            "Pod is pending: slurmd ImagePullBackOff no such image",
         ),
-        (pod(phase="Pending", conditions=[], **waiting("ContainerCreating")), "its Pod is pending"),
+        (pod(phase="Pending", conditions=[], **waiting("ContainerCreating")), "Pod is pending"),
         (
             pod(conditions=[{"type": "Ready", "status": "False"}], **waiting("CrashLoopBackOff")),
-            "its Pod is not ready: slurmd CrashLoopBackOff",
+            "Pod is not ready: slurmd CrashLoopBackOff",
         ),
         (
             pod(
@@ -111,7 +111,7 @@ def test_a_node_that_could_not_be_read_is_not_taken_for_gone() -> None:
                     {"name": "slurmd", "state": {"terminated": {"reason": "OOMKilled", "exitCode": 137}}}
                 ],
             ),
-            "its Pod is not ready: slurmd OOMKilled exit code 137",
+            "Pod is not ready: slurmd OOMKilled exit code 137",
         ),
     ],
 )
@@ -130,7 +130,7 @@ def test_a_drain_says_why_and_since_when() -> None:
 
 def test_a_node_that_slurm_does_not_hear_from_is_said() -> None:
     lost = [*WELL, {"type": "SlurmNotResponding", "status": "True"}]
-    assert said(pod(conditions=lost), node()) == ["Slurm does not hear from it"]
+    assert said(pod(conditions=lost), node()) == ["not responding in Slurm"]
 
 
 def test_wishes_of_people_are_not_grave_and_losses_are() -> None:

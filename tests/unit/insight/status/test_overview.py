@@ -113,11 +113,11 @@ def test_a_cluster_that_is_well_takes_few_lines() -> None:
     shown = lines(overview(found))
     assert shown[:3] == [
         "SlurmCluster team/slurm  ready",
-        "  Slurm 24.11.5  configuration aaaaaaaaaa in force",
+        "  Slurm 24.11.5  configuration aaaaaaaaaa applied",
         "  controller 1/1  login 1/1",
     ]
     assert shown[-2].split() == ["gpu", "2", "2", "2", "2", "0", "2", "0"]
-    assert shown[-1] == "  2 members are well, 0 not"
+    assert shown[-1] == "  2 members are healthy, 0 not"
 
 
 def test_only_conditions_that_do_not_hold_are_shown_and_what_sums_them_up_is_not() -> None:
@@ -130,13 +130,13 @@ def test_only_conditions_that_do_not_hold_are_shown_and_what_sums_them_up_is_not
     )
     shown = page(ClusterSnapshot((lacking,)))
     assert "ConfigApplied: Trying  a slurmctld tries it (3h)" in shown
-    assert "configuration bbbbbbbbbb wanted, aaaaaaaaaa in force" in shown
+    assert "configuration bbbbbbbbbb not applied yet, running aaaaaaaaaa" in shown
     assert "Lacking" not in shown
     assert "LoginAvailable" not in shown
 
 
 def test_what_several_conditions_say_alike_is_said_once() -> None:
-    told = "compute.nodes.gpu: there is no layer h10."
+    told = "compute.nodes.gpu: no layer h10."
     refused = slurm(condition("Ready", "False", "Refused", told), condition("ConfigApplied", "False", "Refused", told))
     assert page(ClusterSnapshot((refused,))).count(told) == 1
 
@@ -145,19 +145,19 @@ def test_a_spec_that_nobody_has_acted_upon_is_not_ready_whatever_the_conditions_
     one = slurm(condition("Ready", "True"), observedGeneration=1)
     (view,) = overview(ClusterSnapshot((one,))).clusters
     assert not view.ready
-    assert "Observed: Waiting  the operator has not acted upon its spec yet" in page(ClusterSnapshot((one,)))
+    assert "Observed: Waiting  the operator has not processed the spec yet" in page(ClusterSnapshot((one,)))
 
 
 def test_conditions_of_a_nodeset_that_should_be_false_are_shown_when_they_are_true() -> None:
     one = nodeset(
         "gpu",
-        condition("Ready", "False", "NodesMissing", "1 of 2 nodes are ready"),
+        condition("Ready", "False", "NodesMissing", "1 of 2 nodes ready"),
         condition("Progressing", "True", "Changing", "1 joining"),
         condition("TemplateValid", "True"),
         condition("Held", "False"),
     )
     shown = page(ClusterSnapshot(sets=(one,)))
-    assert "gpu  Ready: NodesMissing  1 of 2 nodes are ready (3h)" in shown
+    assert "gpu  Ready: NodesMissing  1 of 2 nodes ready (3h)" in shown
     assert "gpu  Progressing: Changing  1 joining (3h)" in shown
     assert "TemplateValid" not in shown
     assert "Held" not in shown
@@ -172,11 +172,11 @@ def test_members_that_are_not_well_are_shown_and_the_others_counted() -> None:
     assert (view.well, view.leaving, [one.pod for one in view.members]) == (1, 1, ["gpu-1", "gpu-2", "gpu-3"])
     shown = lines(overview(found))
     assert [line.split()[:4] for line in shown[-4:-1]] == [
-        ["node-2", "gpu-2", "joined", "has"],
+        ["node-2", "gpu-2", "joined", "no"],
         ["node-1", "gpu-1", "joined", "cordoned"],
         ["node-3", "gpu-3", "leaving", "scaled"],
     ]
-    assert shown[-1] == "  1 member is well, 3 not"
+    assert shown[-1] == "  1 member is healthy, 3 not"
 
 
 def test_a_member_that_moves_between_slices_is_one() -> None:
@@ -192,7 +192,7 @@ def test_a_pod_of_the_same_name_elsewhere_is_not_its_pod() -> None:
         sets=(nodeset("gpu"),), slices=(members("gpu", *entries(1)),), pods=(pod("gpu-0", namespace="other"),)
     )
     (view,) = overview(found).node_sets
-    assert [note.text for note in view.members[0].notes] == ["has no Pod"]
+    assert [note.text for note in view.members[0].notes] == ["no Pod"]
 
 
 def test_nodesets_stand_below_their_cluster_and_others_below_none() -> None:
@@ -200,7 +200,7 @@ def test_nodesets_stand_below_their_cluster_and_others_below_none() -> None:
     seen = overview(found)
     assert [one.name for one in seen.clusters[0].node_sets] == ["gpu"]
     assert [one.name for one in seen.node_sets] == ["lone"]
-    assert "NodeSets of no SlurmCluster" in page(found)
+    assert "NodeSets without a SlurmCluster" in page(found)
 
 
 def test_where_nodes_may_not_be_read_it_is_said_and_nobody_is_called_lost() -> None:
@@ -208,21 +208,21 @@ def test_where_nodes_may_not_be_read_it_is_said_and_nobody_is_called_lost() -> N
         sets=(nodeset("gpu"),), slices=(members("gpu", *entries(1)),), pods=(pod("gpu-0"),), nodes=None
     )
     shown = page(found)
-    assert "Nodes may not be read by you" in shown
-    assert "1 member is well, 0 not" in shown
+    assert "You may not read Nodes" in shown
+    assert "1 member is healthy, 0 not" in shown
 
 
 def test_a_screen_without_room_says_how_many_are_not_shown() -> None:
     found = ClusterSnapshot(sets=(nodeset("gpu"),), slices=(members("gpu", *entries(9)),), nodes=())
     shown = page(found, most=4)
-    assert shown.count("has no Pod") == 4
-    assert "0 members are well, 9 not; 5 of these not shown, for lack of room" in shown
+    assert shown.count("no Pod") == 4
+    assert "0 members are healthy, 9 not; 5 of these not shown (screen too small)" in shown
 
 
 def test_where_there_is_nothing_it_is_said_where_was_looked() -> None:
     assert page(ClusterSnapshot()) == "No SlurmCluster and no NodeSet anywhere."
     told = page(ClusterSnapshot(), where="in namespace team")
-    assert told == "No SlurmCluster and no NodeSet in namespace team. -A looks everywhere."
+    assert told == "No SlurmCluster and no NodeSet in namespace team. -A shows all namespaces."
 
 
 def test_what_is_deleted_and_what_is_updated_is_said() -> None:
@@ -248,5 +248,5 @@ def test_a_program_gets_the_same() -> None:
         "node": "node-0",
         "pod": "gpu-0",
         "state": "joined",
-        "notes": [{"text": "has no Pod", "grave": True}],
+        "notes": [{"text": "no Pod", "grave": True}],
     }

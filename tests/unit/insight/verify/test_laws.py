@@ -189,7 +189,7 @@ def test_a_pod_may_go_once_slurm_has_let_it_go() -> None:
 
 def test_a_pod_that_has_to_go_may_not_go_before() -> None:
     held = pod(**marked(pending_deletion="scaled in"))
-    assert deleted(held, sides(held)) == ["was deleted (scaled in) without Slurm having let it go"]
+    assert deleted(held, sides(held)) == ["was deleted (scaled in) before Slurm released it"]
 
 
 def test_force_is_what_somebody_wanted() -> None:
@@ -211,7 +211,7 @@ def test_a_pod_that_somebody_else_deletes_is_not_our_fault() -> None:
 @pytest.mark.parametrize(
     ("found", "told"),
     [
-        (sides(pod()), ["was deleted though it is a member, and its Pod is ready"]),
+        (sides(pod()), ["was deleted though it is a member and its Pod is ready"]),
         (sides(pod({"Ready": "False"})), []),
         (sides(None, state="leaving"), []),
         (sides(None, state="leaving", jobs={"gpu-1": (7, 8)}), ["was deleted under job 7, 8"]),
@@ -227,7 +227,7 @@ def test_a_record_may_have_been_that_of_the_pod_before() -> None:
         assert len([*laws.deleted_row(found, row(), now=NOW)]) == times
 
 
-def test_a_record_of_another_size_than_its_pod_is_made_anew() -> None:
+def test_a_record_of_another_size_than_its_pod_is_recreated() -> None:
     grown = sides(pod(**marked(shape="CPUs=8 RealMemory=4000 Gres=gpu:h100:8")))
     gpus = "gpu:h100:8(S:0-1)"
     assert [*laws.deleted_row(grown, row(cpus=4, memory=4000, gres=gpus), now=NOW)] == []
@@ -252,7 +252,7 @@ def test_a_fault_is_told_once_and_only_when_it_has_lasted() -> None:
     assert [*lasting.look(found, now=60)] == []
 
 
-def test_a_fault_that_went_away_begins_anew() -> None:
+def test_a_fault_that_went_away_starts_over() -> None:
     lasting, found = FaultTimer(), [laws.Fault(2, "loop", "Node a", "is odd", grace=10)]
     assert [*lasting.look(found, now=0)] == []
     assert [*lasting.look([], now=5)] == []
@@ -287,7 +287,7 @@ def test_a_drain_that_waits_for_a_reboot_is_no_drain_without_a_cause() -> None:
 @pytest.mark.parametrize("flag", [NodeFlag.DRAIN, NodeFlag.FAIL])
 def test_somebodys_drain_under_ours_right_after_a_new_cause_is_a_breach(flag: NodeFlag) -> None:
     before, after = out("bob: fan", flag), out("k8s: cordon: disk")
-    broken = [*laws.replaced_drain(sides(pod()), before, after, young=0.2)]
+    broken = [*laws.replaced_drain(sides(pod(**marked(cordon="disk"))), before, after, young=0.2)]
     assert [(fault.law, fault.topic) for fault in broken] == [(0, "replaced drain")]
     assert "bob: fan" in broken[0].text
 
@@ -305,8 +305,13 @@ def test_somebodys_drain_under_ours_right_after_a_new_cause_is_a_breach(flag: No
     ],
 )
 def test_ours_in_the_place_of_one_that_was_lifted_is_none(before: Row, young: float | None, asked: bool) -> None:  # noqa: FBT001
-    notes = marked(order="{}") if asked else {}
+    notes = marked(cordon="disk", order="{}") if asked else marked(cordon="disk")
     assert not [*laws.replaced_drain(sides(pod(**notes)), before, out("k8s: cordon: disk"), young=young)]
+
+
+def test_our_prefix_written_by_hand_over_somebodys_drain_is_not_our_act() -> None:
+    before, after = out("alice: bad fan"), out("k8s: cordon: by hand")
+    assert not [*laws.replaced_drain(sides(pod()), before, after, young=0.2)]
 
 
 def test_a_text_of_somebody_on_a_node_from_which_our_drain_was_lifted_tells_of_a_lost_drain() -> None:

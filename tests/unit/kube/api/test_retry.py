@@ -109,6 +109,6 @@ async def test_without_a_policy_nothing_is_repeated() -> None:
 @pytest.mark.looptime
 async def test_a_lost_try_is_not_hidden_by_a_later_one_that_was_never_sent() -> None:
     server = Server(Unreachable("cut off"), *[Unreachable("refused", sent=False)] * 100)
-    with pytest.raises(Unreachable, match="an earlier try got no answer") as lost:
+    with pytest.raises(Unreachable, match="an earlier attempt got no answer") as lost:
         await persist(server, retry=Retry(within=5), repeat=Repeat.UNKNOWN)
     assert lost.value.sent

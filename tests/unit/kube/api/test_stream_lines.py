@@ -114,7 +114,7 @@ def test_an_error_event_of_odd_shape_is_still_an_error() -> None:
 
 
 def test_a_line_that_is_no_event_is_said_to_be_unreadable() -> None:
-    with pytest.raises(Unreadable, match="no watch event"):
+    with pytest.raises(Unreadable, match="not a watch event"):
         stream.frame(b"<html>")
 
 

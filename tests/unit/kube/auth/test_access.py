@@ -90,18 +90,27 @@ async def test_a_refused_token_is_read_again_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"current_context": ""}, 'has no current-context: name one of "here"'),
+        ({"current_context": ""}, 'has no current-context: choose one of "here"'),
         ({"current_context": "there"}, 'has no context "there"; it has "here"'),
         ({"clusters": []}, 'has no cluster "c"; it has none'),
         ({"users": []}, 'has no user "u"'),
         ({"cluster": {"server": ""}}, 'cluster "c" has no server'),
         ({"cluster": {"certificate-authority": "none.crt"}}, "none.crt should hold the CA"),
         ({"cluster": {"certificate-authority-data": "%%%"}}, "the CA is not base64"),
-        ({"cluster": {"certificate-authority-data": base64.b64encode(b"x").decode()}}, "the CA is no PEM certificate"),
-        ({"user": {"client-certificate-data": base64.b64encode(b"x").decode()}}, "certificate and its key do not fit"),
+        (
+            {"cluster": {"certificate-authority-data": base64.b64encode(b"x").decode()}},
+            "the CA is not a PEM certificate",
+        ),
+        (
+            {"user": {"client-certificate-data": base64.b64encode(b"x").decode()}},
+            "certificate and its key do not match",
+        ),
         ({"user": {"exec": {"command": "login"}}}, "missing required field `apiVersion`"),
-        ({"user": {"exec": {"command": "login", "apiVersion": "v1"}}}, "have it speak client.authentication.k8s.io/v1"),
-        ({"clusters": "c"}, "is no kubeconfig"),
+        (
+            {"user": {"exec": {"command": "login", "apiVersion": "v1"}}},
+            "has apiVersion v1: use client.authentication.k8s.io/v1",
+        ),
+        ({"clusters": "c"}, "is not a kubeconfig"),
     ],
 )
 def test_a_bad_kubeconfig_is_refused_with_the_file_and_what_is_wrong(
@@ -122,12 +131,12 @@ def test_a_missing_kubeconfig_is_refused_by_name(tmp_path: Path) -> None:
 def test_text_that_is_no_yaml_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "config"
     path.write_text("{")
-    with pytest.raises(AccessError, match="is no YAML"):
+    with pytest.raises(AccessError, match="is not YAML"):
         access.from_kubeconfig(path)
 
 
 def test_several_files_are_refused_rather_than_half_read() -> None:
-    with pytest.raises(AccessError, match="name one of them"):
+    with pytest.raises(AccessError, match="specify one of them"):
         access.from_kubeconfig("/a:/b")
 
 
@@ -155,7 +164,7 @@ def test_a_pod_speaks_as_its_service_account(account: Path) -> None:
 
 
 def test_outside_a_pod_the_service_account_is_refused(account: Path) -> None:
-    with pytest.raises(AccessError, match="this is no Pod"):
+    with pytest.raises(AccessError, match="this is not a Pod"):
         access.in_cluster(account, env={})
 
 

@@ -64,7 +64,7 @@ async def test_a_failure_is_shared_and_then_tried_again(make: Make) -> None:
     assert plugin.runs == 1
     for one in found:
         assert isinstance(one, AccessError)
-        assert '"./login" ended with 3: no such account' in str(one)
+        assert '"./login" exited with code 3: no such account' in str(one)
         assert str(one).endswith("Run: install login")
     await asyncio.sleep(0.3)
     with pytest.raises(AccessError):
@@ -120,15 +120,15 @@ async def test_the_program_is_told_what_it_asks_for(make: Make, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("script", "entry", "said"),
     [
-        ("sleep 60", {}, "did not end within 0.5 s: run it by hand"),
-        ("echo hello", {}, "printed no ExecCredential"),
+        ("sleep 60", {}, "did not finish within 0.5 s: run it by hand"),
+        ("echo hello", {}, "did not print an ExecCredential"),
         (printing({}), {}, "gave neither a token nor a certificate"),
         (
             printing({"token": "t"}).replace("/v1", "/v2"),
             {},
-            f"answered in client.authentication.k8s.io/v2: have it answer in {V1}",
+            f"answered in client.authentication.k8s.io/v2: make it answer in {V1}",
         ),
-        ("exit 1", {}, "ended with 1: and said nothing"),
+        ("exit 1", {}, "exited with code 1: without output"),
         ("exit 0", {"command": "no-such-program-here"}, "cannot be run (No such file or directory): install it"),
         (printing({"token": "t"}), {"interactive_mode": "Always"}, "needs a terminal"),
     ],

@@ -10,10 +10,10 @@ import pytest
 from sunk.kube.cache.store import Store
 from sunk.kube.cache.view import Changed, Deleted, Synced
 from sunk.kube.control.controller import Controller, Effort, Requeue, Source, Terminal, itself, owner
-from sunk.kube.control.queue import BackOff
 from sunk.kube.errors import Conflict, KubeError, Status, TooManyRequests, Unreachable
 from sunk.kube.resource import Key, Metadata, OwnerReference, Record
 from sunk.kube.tasks import Ended, running
+from sunk.model.backoff import BackOff
 
 pytestmark = pytest.mark.looptime
 
@@ -175,7 +175,7 @@ async def test_a_failure_is_tried_again_with_one_clear_line(world: World, caplog
         assert world.looks == [A, A]
         assert (controller.statistics().retried, controller.statistics().succeeded) == (1, 1)
     (line,) = caplog.records
-    assert line.getMessage().startswith("things: a: GET /pods: no answer in time; again in ")
+    assert line.getMessage().startswith("things: a: GET /pods: no answer in time; retrying in ")
     assert line.exc_info is None
 
 
@@ -194,7 +194,7 @@ async def test_an_unknown_error_comes_with_its_place(world: World, caplog: pytes
         world.change("a")
         await asyncio.sleep(10)
     (line,) = caplog.records
-    assert "things: a: out of cheese; again in" in line.getMessage()
+    assert "things: a: out of cheese; retrying in" in line.getMessage()
     assert line.exc_info
 
 
@@ -242,7 +242,7 @@ async def test_a_terminal_error_is_not_tried_again_before_something_changes(
         await asyncio.sleep(1000)
         assert world.looks == [A, A]
         assert controller.statistics().terminal == 2
-    assert "correct it; not tried again before something changes" in caplog.messages[0]
+    assert "correct it; not retried until something changes" in caplog.messages[0]
 
 
 async def test_a_reconcile_that_hangs_is_cancelled_and_tried_again(world: World) -> None:
@@ -392,7 +392,7 @@ async def test_a_task_that_ends_by_itself_is_a_fault() -> None:
             await asyncio.sleep(1e6)
     (ended,) = fault.value.exceptions
     assert isinstance(ended, Ended)
-    assert '"short" ended by itself' in str(ended)
+    assert '"short" ended although it should run forever' in str(ended)
 
 
 async def test_an_error_in_a_task_ends_the_others_and_the_block() -> None:

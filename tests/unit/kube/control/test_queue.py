@@ -6,8 +6,9 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from sunk.kube.control.queue import FAIRNESS, BackOff, Priority, Queue
+from sunk.kube.control.queue import FAIRNESS, Priority, Queue
 from sunk.kube.process import loop
+from sunk.model.backoff import BackOff
 
 pytestmark = pytest.mark.looptime
 

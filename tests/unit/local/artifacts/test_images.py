@@ -125,12 +125,12 @@ def test_the_base_of_each_release_has_a_key_of_its_own() -> None:
 
 
 def test_a_failed_step_is_reported_by_its_own_words() -> None:
-    said = "`unshare buildah build --tag=x` ended with code 1: E: no such package\nsubprocess exited with status 100\n"
+    said = "`unshare buildah build --tag=x` exited with code 1: E: no such package\nsubprocess exited with status 100\n"
     assert complaint(f'{said}Error: building at STEP "RUN {"x" * 2000}": exit status 100') == "E: no such package"
 
 
 def test_a_step_that_failed_without_a_word_is_named_in_short() -> None:
-    said = complaint(f'`buildah` ended with code 1: Error: building at STEP "RUN {"x" * 2000}"')
+    said = complaint(f'`buildah` exited with code 1: Error: building at STEP "RUN {"x" * 2000}"')
     assert said.startswith("Error: building at STEP")
     assert len(said) <= 300
 

@@ -27,7 +27,7 @@ def test_annotations_override_only_what_they_name() -> None:
 
 
 def test_a_wish_that_means_nothing_is_refused_with_those_that_do() -> None:
-    with pytest.raises(BadAnnotation, match=r"known are .*start-after"):
+    with pytest.raises(BadAnnotation, match=r"known: .*start-after"):
         overridden(Behaviour(), {"fake-kubelet.sunk/start-afer": "2s"})
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 from sunk.kube.errors import Unreachable
 from sunk.local.fakekubelet.leases import next_renewal
-from sunk.local.fakekubelet.queue import FIRST_RETRY, LAST_RETRY, DueQueue
+from sunk.local.fakekubelet.queue import BACK_OFF, DueQueue
 
 pytestmark = pytest.mark.looptime
 
@@ -85,8 +85,8 @@ async def test_failures_are_tried_again_less_and_less_often() -> None:
     async with served(queue, look):
         await asyncio.sleep(120)
     gaps = [late - early for (early, _), (late, _) in zip(look.seen, look.seen[1:], strict=False)]
-    assert gaps[:3] == [FIRST_RETRY, FIRST_RETRY * 2, FIRST_RETRY * 4]
-    assert gaps[-1] == LAST_RETRY
+    assert gaps[:3] == [BACK_OFF.first, BACK_OFF.first * 2, BACK_OFF.first * 4]
+    assert gaps[-1] == BACK_OFF.longest
     assert len(queue) == 0
 
 

@@ -18,7 +18,7 @@ def limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_too_few_instances_are_told_with_the_command_that_raises_them(limit: Path) -> None:
     limit.write_text("128\n")
     limits.require_instances(3)
-    with pytest.raises(Refusal, match=r"has 40 already.*sysctl -w fs\.inotify\.max_user_instances=1024$"):
+    with pytest.raises(Refusal, match=r"already has 40.*sysctl -w fs\.inotify\.max_user_instances=1024$"):
         limits.require_instances(11)
 
 

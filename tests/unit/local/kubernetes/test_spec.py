@@ -40,11 +40,11 @@ def test_a_nodes_file_gives_names_labels_taints_and_resources(tmp_path: Path) ->
         ("nodes: [{name: a, taints: [{key: x}]}]", r"`effect`.*\$\.nodes\[0\]\.taints\[0\]"),
         ("nodes: [{name: a, taints: [{key: x, effect: Never}]}]", r"Invalid enum value 'Never'"),
         ("nodes: [{name: a, resources: {gpu: -1}}]", r"gpu: -1"),
-        ("nodes: [{name: A}]", "'A' is no name for a node"),
-        ("nodes: [{name: a.b}]", "'a.b' is no name for a node"),
-        ("nodes: [{name: a}, {name: a}]", 'two nodes are called "a"'),
+        ("nodes: [{name: A}]", "'A' is not a valid name for a node"),
+        ("nodes: [{name: a.b}]", "'a.b' is not a valid name for a node"),
+        ("nodes: [{name: a}, {name: a}]", 'two nodes are named "a"'),
         ("nodes: []", "no nodes"),
-        ("nodes: [", "is no YAML"),
+        ("nodes: [", "is not YAML"),
         ("", "Expected `object`"),
     ],
 )
@@ -60,7 +60,7 @@ def test_a_missing_nodes_file_is_said(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "a" * 31, "-a", "a-", "a/b", "a.b", "Ä"])
 def test_a_name_that_would_not_do_everywhere_is_refused(name: str) -> None:
-    with pytest.raises(Refusal, match="is no name for a cluster"):
+    with pytest.raises(Refusal, match="is not a valid name for a cluster"):
         plain(name, count=1)
 
 

@@ -40,4 +40,4 @@ def test_one_that_is_older_or_from_the_future_does_not(seconds: float, why: str)
 
 def test_one_that_was_given_to_another_leader_does_not_either() -> None:
     text = clearance.write("5:bad fan", read=NOW - timedelta(seconds=2))
-    assert "before this operator led" in clearance.fault(text, now=NOW, since=NOW - timedelta(seconds=1))
+    assert "it predates this replica's leadership" in clearance.fault(text, now=NOW, since=NOW - timedelta(seconds=1))

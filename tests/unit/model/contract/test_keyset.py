@@ -38,11 +38,11 @@ def test_slurm_takes_the_first_key_if_none_is_marked() -> None:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (lambda one: one.drop("first"), "everything is signed with"),
-        (lambda one: one.drop("other"), "there is no key other; there are first"),
-        (lambda one: one.use("other"), "there is no key other"),
-        (lambda one: one.add(NEW, kid="first"), "there is a key first already"),
-        (lambda one: one.add(NEW, kid="a b"), "is no id for a key"),
+        (lambda one: one.drop("first"), "is in use"),
+        (lambda one: one.drop("other"), "no key other; existing keys: first"),
+        (lambda one: one.use("other"), "no key other"),
+        (lambda one: one.add(NEW, kid="first"), "key first already exists"),
+        (lambda one: one.add(NEW, kid="a b"), "is not a valid key id"),
         (lambda one: one.add(b"short", kid="b"), "at least 16"),
     ],
 )

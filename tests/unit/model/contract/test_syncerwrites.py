@@ -5,12 +5,14 @@ from pathlib import Path
 
 import pytest
 from tests.unit.operator.slurmcluster.clusters import cluster
+from tests.unit.syncer.builders import pod, row
 
 from sunk.model import names
 from sunk.model.cluster.kind import OF_SYNCER
 from sunk.model.contract import syncerwrites
 from sunk.operator.slurmcluster.daemons.syncer import objects
-from sunk.syncer.conditions import plan
+from sunk.slurm.records import Node
+from sunk.syncer.conditions.plan import NodeFacts, pod_conditions
 
 TEMPLATES = Path(__file__).parents[4] / "charts" / "sunk" / "templates"
 POLICY = (TEMPLATES / "syncerpolicy.yaml").read_text()
@@ -43,6 +45,12 @@ def test_the_account_has_the_name_by_which_policies_know_it() -> None:
     assert f"endsWith('{syncerwrites.ACCOUNT_SUFFIX}')" in (TEMPLATES / "_names.tpl").read_text()
 
 
-def test_the_syncer_says_of_a_pod_what_is_declared() -> None:
-    assert set(plan.LABELS) == set(syncerwrites.POD_CONDITIONS)
-    assert {*plan.LABELS.values(), names.EVICTABLE} == set(syncerwrites.POD_LABELS)
+@pytest.mark.parametrize("node", [row(), None], ids=["known", "unknown"])
+def test_the_syncer_says_of_a_pod_what_is_declared(node: Node | None) -> None:
+    said = pod_conditions(pod(), NodeFacts(node=node))
+    assert [one.type for one in said.conditions] == list(syncerwrites.POD_CONDITIONS)
+    assert set(said.labels) == set(syncerwrites.POD_LABELS)
+
+
+def test_the_drain_comes_first_since_nodes_show_it_in_two_conditions() -> None:
+    assert syncerwrites.POD_CONDITIONS[0] == names.SLURM_DRAIN

@@ -94,7 +94,7 @@ def test_numbers_are_taken_as_people_write_them_in_yaml() -> None:
     ],
 )
 def test_nonsense_is_refused_with_the_text_that_was_found(text: str) -> None:
-    with pytest.raises(NoQuantity, match="is no quantity") as refused:
+    with pytest.raises(NoQuantity, match="is not a quantity") as refused:
         amount(text)
     assert repr(text) in str(refused.value)
 

@@ -52,7 +52,7 @@ def test_nothing_asks_for_nothing(nothing: dict[str, str] | None) -> None:
     assert affinity(mine={"nodeSelector": nothing}) is None
 
 
-@pytest.mark.parametrize(("bad", "said"), [("pool", "is no map"), ({"count": 8}, "put it in quotes")])
+@pytest.mark.parametrize(("bad", "said"), [("pool", "is not a map"), ({"count": 8}, "put it in quotes")])
 def test_what_is_no_label_is_refused_by_its_path(bad: Any, said: str) -> None:
     with pytest.raises(Refusal, match=rf"compute\.nodes\.mine\.nodeSelector.*{said}"):
         affinity(mine={"nodeSelector": bad})

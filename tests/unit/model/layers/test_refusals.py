@@ -13,20 +13,20 @@ from sunk.model.refusal import Refusal
     [
         (
             {"mine": {"definitions": ["h100", "H20O"]}},
-            r"compute\.nodes\.mine\.definitions\[1\]: there is no layer H20O\. Did you mean h200",
+            r"compute\.nodes\.mine\.definitions\[1\]: no layer H20O\. Did you mean h200",
         ),
         (
             {"layer": {"definitions": ["qqqqqqqq"]}, "mine": {"definitions": ["layer"]}},
-            r"compute\.nodes\.layer\.definitions\[0\]: there is no layer qqqqqqqq\. Layers are the keys",
+            r"compute\.nodes\.layer\.definitions\[0\]: no layer qqqqqqqq\. Layers are the keys",
         ),
         (
             {"mine": {"definitions": ["a"]}, "a": {"definitions": ["b"]}, "b": {"definitions": ["a"]}},
-            r"compute\.nodes\.mine\.definitions: mine → a → b → a goes round in a circle",
+            r"compute\.nodes\.mine\.definitions: mine → a → b → a is a cycle",
         ),
-        ({"mine": {"definitions": ["mine"]}}, r"mine → mine goes round"),
+        ({"mine": {"definitions": ["mine"]}}, r"mine → mine is a cycle"),
         (
             {"base": {"definitions": ["mine"]}, "mine": {"definitions": ["h100"]}},
-            r"compute\.nodes\.mine\.definitions: mine → base → mine goes round",
+            r"compute\.nodes\.mine\.definitions: mine → base → mine is a cycle",
         ),
         (
             {"mine": {"definitions": ["h100"], "features": {"gpu": True}}},
@@ -52,13 +52,19 @@ from sunk.model.refusal import Refusal
             {"mine": {"definitions": ["h100"], "features": [{"name": "gpu"}]}},
             r"compute\.nodes\.mine\.features holds a map in layer mine, but a single value in layer h100",
         ),
-        ({"mine": {"definitions": ["a"]}, "a": ["h100"]}, r"compute\.nodes\.a: a layer is a map of values, found list"),
-        ({"mine": None}, r"compute\.nodes\.mine: a layer is a map of values, found nothing\. Write {}"),
-        ({"mine": {"definitions": "h100"}}, r"compute\.nodes\.mine\.definitions is a list of names .* found 'h100'"),
-        ({"mine": {"definitions": [{"h100": {}}]}}, r"definitions\[0\]: the name of a layer is a text"),
-        ({"other": {}}, r"there is no definition mine in compute\.nodes"),
+        (
+            {"mine": {"definitions": ["a"]}, "a": ["h100"]},
+            r"compute\.nodes\.a: a layer must be a map of values, found list",
+        ),
+        ({"mine": None}, r"compute\.nodes\.mine: a layer must be a map of values, found nothing\. Write {}"),
+        (
+            {"mine": {"definitions": "h100"}},
+            r"compute\.nodes\.mine\.definitions must be a list of layer names, found 'h100'",
+        ),
+        ({"mine": {"definitions": [{"h100": {}}]}}, r"definitions\[0\]: a layer name must be text"),
+        ({"other": {}}, r"compute\.nodes has no definition mine"),
         ({"mine": {"definitions": [], "features": ["a", None]}}, r"compute\.nodes\.mine\.features has an empty item"),
-        ({"mine": {"labels": {1: "x"}}}, r"compute\.nodes\.mine\.labels has the key 1, which is no text"),
+        ({"mine": {"labels": {1: "x"}}}, r"compute\.nodes\.mine\.labels has the key 1, which is not text"),
         (
             {"mine": {**asking(within("a")), "definitions": ["a"]}, "a": asking({"operator": "In"})},
             r"matchExpressions holds an expression without a key in layer a",
@@ -77,13 +83,13 @@ def test_a_date_is_refused_because_json_has_none() -> None:
 
 
 def test_a_value_that_holds_itself_is_refused() -> None:
-    with pytest.raises(Refusal, match="more than 64 deep"):
+    with pytest.raises(Refusal, match="more than 64 levels deep"):
         composed("mine", "mine: {list: &itself [*itself]}")
 
 
 def test_layers_that_double_with_every_storey_are_refused_soon() -> None:
     nodes: Values = {f"l{n}": {"definitions": [f"l{n + 1}", f"l{n + 1}"]} for n in range(50)}
-    with pytest.raises(Refusal, match=r"compute\.nodes\.l0: its layers come to more than 1000"):
+    with pytest.raises(Refusal, match=r"compute\.nodes\.l0: it has more than 1000 layers"):
         composed("l0", {**nodes, "l50": {}})
 
 
@@ -94,7 +100,7 @@ def test_a_chain_of_layers_that_is_too_long_is_refused() -> None:
 
 
 def test_a_shipped_layer_may_stand_in_one_file_only() -> None:
-    with pytest.raises(Refusal, match=r"layer h100 stands in a\.yaml and in b\.yaml"):
+    with pytest.raises(Refusal, match=r"layer h100 is defined in a\.yaml and in b\.yaml"):
         gather({"a.yaml": {"h100": {}}, "b.yaml": {"h100": {}}})
-    with pytest.raises(Refusal, match=r"a\.yaml: a file of layers is a map from names to values, found list"):
+    with pytest.raises(Refusal, match=r"a\.yaml: a file of layers must be a map of names to values, found list"):
         gather({"a.yaml": []})

@@ -25,7 +25,7 @@ def test_null_takes_a_key_away_at_any_depth_and_is_never_left_over() -> None:
     assert laid(below, above) == {"map": {"stays": 2}, "new": {}, "list": [{}]}
 
 
-def test_a_key_taken_away_can_be_set_anew_by_a_layer_after() -> None:
+def test_a_key_taken_away_can_be_set_again_by_a_layer_after() -> None:
     assert laid({"features": ["a"]}, {"features": None}, {"features": ["b"]}) == {"features": ["b"]}
 
 

@@ -26,10 +26,10 @@ def test_what_is_spelt_well_is_passed_over() -> None:
 
 
 def test_a_typo_is_told_with_its_path_and_what_was_meant() -> None:
-    assert misspelt({"one": {"maxtime": 1}}, Outer) == ("one.maxtime: there is no such value. Did you mean maxTime?",)
+    assert misspelt({"one": {"maxtime": 1}}, Outer) == ("one.maxtime: no such value. Did you mean maxTime?",)
     assert misspelt({"many": [{}, {"maxTimes": 1}]}, Outer)[0].startswith("many[1].maxTimes: ")
     assert misspelt({"named": {"a": {"zzz": 1}}}, Outer) == (
-        "named.a.zzz: there is no such value. There are free, maxTime (In minutes).",
+        "named.a.zzz: no such value. Known: free, maxTime (In minutes).",
     )
 
 
@@ -40,9 +40,7 @@ def test_every_typo_is_told() -> None:
 
 def test_what_is_only_a_little_alike_is_not_suggested() -> None:
     (said,) = misspelt({"compute": {"mounts": [{"mountPath": "/home", "pvc": "home"}]}}, SlurmClusterSpec)
-    assert said.startswith(
-        "compute.mounts[0].mountPath: there is no such value. There are name (Where it is mounted), "
-    )
+    assert said.startswith("compute.mounts[0].mountPath: no such value. Known: name (Mount path), ")
 
 
 def test_what_is_passed_on_unread_may_hold_anything() -> None:

@@ -53,7 +53,7 @@ def rows() -> dict[str, list[str]]:
 
 def test_values_without_members_come_first_and_the_others_under_titles() -> None:
     page = section(Root, title="Values of it")
-    assert page.startswith("## Values of it\n\n| value | may be | default | |\n")
+    assert page.startswith("## Values of it\n\n| value | type | default | |\n")
     assert [line for line in page.splitlines() if line.startswith("#")] == ["## Values of it", "### image", "### part"]
     assert "\n### part\n\nA part of it.\n" in page
 
@@ -63,20 +63,20 @@ def test_a_row_says_what_may_be_there_and_the_default() -> None:
     assert found["count"] == ["number, 0 to 9", "`3`", "How many."]
     assert found["few"] == ["number", "`3`", "fewer than five."]
     assert found["ready"] == ["`true`, `false`", "`false`", ""]
-    assert found["part.how"] == ["nothing, `fast`, `slow`", "`fast`", ""]
-    assert found["part.budget"] == ["number or text", "`10%`", ""]
+    assert found["part.how"] == ["empty, `fast`, `slow`", "`fast`", ""]
+    assert found["part.budget"] == ["number or string", "`10%`", ""]
 
 
 def test_what_came_before_is_not_told_twice_but_its_default_is() -> None:
-    assert rows()["part.image"] == ["map", '`{"name":"special"}`', "As `image`. Which image."]
+    assert rows()["part.image"] == ["map", '`{"name":"special"}`', "Same fields as `image`. Which image."]
     assert "part.image.name" not in rows()
 
 
 def test_items_and_names_of_ones_own_are_part_of_a_path() -> None:
     found = rows()
     assert found["part.items"][0] == "list of maps"
-    assert found["part.items[].name"] == ["text", "must be given", "What it is called; a&#124;b."]
-    assert found["part.by_name"] == ["map of maps", "", "As `part.items[]`."]
+    assert found["part.items[].name"] == ["string", "required", "What it is called; a&#124;b."]
+    assert found["part.by_name"] == ["map of maps", "", "Same fields as `part.items[]`."]
 
 
 def test_a_default_that_is_long_is_looked_up_elsewhere() -> None:

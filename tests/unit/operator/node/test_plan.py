@@ -25,8 +25,8 @@ from tests.unit.operator.node.factories import (
 from sunk.kube.core import Condition, Node, Pod, condition
 from sunk.model import names
 from sunk.model.contract import drains
+from sunk.model.contract.syncerwrites import POD_CONDITIONS
 from sunk.operator.node.plan import (
-    COPIED,
     NO_POD,
     NO_REASON,
     NOT_TOLD,
@@ -65,7 +65,7 @@ def marks(one: Node) -> dict[str, str]:
 # Conditions
 
 
-@pytest.mark.parametrize("kind", COPIED)
+@pytest.mark.parametrize("kind", POD_CONDITIONS)
 @pytest.mark.parametrize("status", ["True", "False"])
 def test_a_condition_of_the_pod_is_one_of_the_node(kind: str, status: str) -> None:
     found = of(follow(node(), pod(said(kind, status, "Why", "in words"))), kind)

@@ -45,7 +45,7 @@ def test_a_number_is_found_whether_it_is_there_now_or_not() -> None:
 
 
 def test_where_there_is_no_way_back_it_is_said_what_there_is() -> None:
-    with pytest.raises(Refusal, match="no older template to go back to; kept are 1"):
+    with pytest.raises(Refusal, match=r"no older template to roll back to \(stored: 1\)"):
         chosen([kept(1, current=True)], key=KEY, to=None)
-    with pytest.raises(Refusal, match="no revision 7; kept are 1, 2: name one of these with --to"):
+    with pytest.raises(Refusal, match=r"no revision 7 \(stored: 1, 2\): choose one of these with --to"):
         chosen([kept(1), kept(2, current=True)], key=KEY, to=7)

@@ -253,7 +253,7 @@ def test_secrets_are_named_for_whoever_makes_them() -> None:
 def test_an_external_database_needs_a_password_and_excludes_a_remote_slurmdbd() -> None:
     with pytest.raises(Refusal, match=r"^accounting\.external\.existingSecret is empty"):
         objects(cluster({"accounting": {"external": {"host": "db"}}}))
-    with pytest.raises(Refusal, match="set one of them"):
+    with pytest.raises(Refusal, match="set only one of them"):
         objects(cluster({"accounting": {"external": {"host": "db"}, "remoteHost": "x"}}))
 
 

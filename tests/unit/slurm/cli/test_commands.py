@@ -10,7 +10,7 @@ from sunk.cli import main
 def test_without_libslurm_it_says_where_to_run_it(command: str) -> None:
     done = CliRunner().invoke(main, ["slurm", command])
     assert done.exit_code == 2
-    assert "libslurm is not in reach" in done.output
+    assert "libslurm is not available" in done.output
     assert "kubectl exec" in done.output
 
 

@@ -83,18 +83,18 @@ def test_jobs_of_a_user_or_a_partition() -> None:
 
 
 def test_a_state_that_there_is_not_is_refused_with_those_that_there_are() -> None:
-    with pytest.raises(Refusal, match=r"TIRED is no state. Slurm has: .*drained.*idle"):
+    with pytest.raises(Refusal, match=r"TIRED is not a Slurm state. Valid: .*drained.*idle"):
         nodes("tired")
 
 
 def test_what_is_no_hostlist_is_refused() -> None:
-    with pytest.raises(Refusal, match="does not name nodes"):
+    with pytest.raises(Refusal, match="is not a list of nodes"):
         nodes(names=("n[1-",))
 
 
 def test_a_user_may_be_a_number_and_an_unknown_name_is_refused() -> None:
     assert (selection.user_number("root"), selection.user_number("4711")) == (0, 4711)
-    with pytest.raises(Refusal, match="no user called nobody-here"):
+    with pytest.raises(Refusal, match="no user nobody-here"):
         selection.user_number("nobody-here")
 
 

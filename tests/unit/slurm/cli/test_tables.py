@@ -109,7 +109,7 @@ def test_a_running_job_says_for_how_long_and_where_a_pending_one_why() -> None:
 def test_a_table_that_does_not_fit_says_how_much_is_left_out() -> None:
     lines = drawn(tables.nodes([node(f"n{index}") for index in range(9)], partitions={}, most=2))
     assert len([line for line in lines if line.startswith("n")]) == 2
-    assert lines[-1] == "9 nodes: 9 idle; 7 not shown, for lack of room"
+    assert lines[-1] == "9 nodes: 9 idle; 7 not shown (screen too small)"
 
 
 def test_a_partition_counts_what_its_nodes_could_do() -> None:

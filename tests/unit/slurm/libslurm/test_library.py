@@ -117,7 +117,7 @@ def test_without_the_image_the_way_to_libslurm_is_told(monkeypatch: pytest.Monke
     with pytest.raises(Refusal, match=r"no Slurm configuration at .*slurm.conf\. Mount it"):
         loading.load()
     (tmp_path / "slurm.conf").touch()
-    with pytest.raises(Refusal, match="runs in the image sunk"):
+    with pytest.raises(Refusal, match="Run this in the image sunk"):
         loading.load()
 
 

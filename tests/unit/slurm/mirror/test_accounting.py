@@ -14,8 +14,8 @@ from tests.unit.slurm.scripted import Server, gone, job
 from sunk.slurm.errors import SlurmError
 from sunk.slurm.mirror.accounting import (
     EVERY,
+    FRUITLESS,
     LARGEST,
-    LONGEST,
     MOST,
     ROWS,
     SLURMDBD,
@@ -225,8 +225,8 @@ async def test_what_brings_nothing_is_asked_less_and_less_often(away: Exception 
     async with after_a_loss(10, slurmdbd, server) as mirror:
         await asyncio.sleep(2000)
         assert mirror.suspicious
-        assert slurmdbd.gaps[:5] == [2 * EVERY, 4 * EVERY, 8 * EVERY, 16 * EVERY, LONGEST]
-        assert {*slurmdbd.gaps[5:]} == {LONGEST}
+        assert slurmdbd.gaps[:5] == [2 * EVERY, 4 * EVERY, 8 * EVERY, 16 * EVERY, FRUITLESS.longest]
+        assert {*slurmdbd.gaps[5:]} == {FRUITLESS.longest}
         server.put(*(job(number, user_id=ALICE) for number in range(20, 30)))
         await mirror.read_after()
         await asyncio.sleep(60)
@@ -255,10 +255,10 @@ async def test_many_jobs_too_are_asked_for_less_and_less_often_round_by_round() 
         await asyncio.sleep(1900)
         assert mirror.suspicious
         assert slurmdbd.gaps[:7] == [EVERY, 2 * EVERY, 2 * EVERY, 4 * EVERY, 4 * EVERY, 8 * EVERY, 8 * EVERY]
-        assert {*slurmdbd.gaps[9:]} == {LONGEST}
+        assert {*slurmdbd.gaps[9:]} == {FRUITLESS.longest}
         before = len(slurmdbd.gaps)
         slurmdbd.found = tuple(row(number, end_time=10_000) for number in range(MOST + 1, MOST + 5))
-        await asyncio.sleep(2 * LONGEST + EVERY)
+        await asyncio.sleep(2 * FRUITLESS.longest + EVERY)
         assert len(mirror.missing_jobs) == MOST + 6
         assert EVERY in slurmdbd.gaps[before:], "it brings something"
 

@@ -178,7 +178,7 @@ async def test_what_is_said_to_be_unchanged_counts_as_fresh_only_with_a_look_at_
         await mirror.read_after()
         await asyncio.sleep(10)
         assert 9 < mirror.age < 11
-        with pytest.raises(Stale, match="last read 10"):
+        with pytest.raises(Stale, match="last read of Slurm is 10"):
             mirror.require_fresh(within=5)
         server.put(node("b"))
         await asyncio.sleep(0.5)
@@ -214,7 +214,7 @@ async def test_reservations_are_told_when_they_come_and_go_and_are_otherwise_no_
         assert view(mirror) == server.now
 
 
-async def test_a_restart_in_the_middle_of_a_read_begins_it_anew() -> None:
+async def test_a_restart_in_the_middle_of_a_read_starts_it_over() -> None:
     server = Server(node("a"), job(1))
     mirror = Mirror(server)
     async with mirror.running():

@@ -94,7 +94,7 @@ async def test_what_was_read_too_long_ago_is_not_fresh() -> None:
         await mirror.read_after()
         server.delay = 10.0
         await asyncio.sleep(5)
-        with pytest.raises(Stale, match="wanted within 2 s"):
+        with pytest.raises(Stale, match=r"s old \(limit 2 s\)"):
             mirror.require_fresh(within=2)
 
 
@@ -114,7 +114,7 @@ async def test_a_subscriber_that_fails_ends_nothing_and_is_told_again_and_meanwh
         await mirror.read_after()
         assert heard == [("b", None, node("b"))], "one row spoils only itself"
         assert other == {"a": node("a"), "b": node("b")}, "and only for who failed"
-        with pytest.raises(Stale, match="a change of nodes a could not be followed: LookupError: a bug"):
+        with pytest.raises(Stale, match="could not process a change to nodes a: LookupError: a bug"):
             mirror.require_fresh(within=10)
         server.put(node("a", reason="new"))
         await mirror.read_after()
@@ -146,7 +146,7 @@ async def test_a_fault_while_reading_is_a_loss_and_ends_with_it() -> None:
     async with mirror.running():
         await mirror.read_after()
         server.away = RecursionError("too deep")
-        with pytest.raises(Stale, match="a fault of ours: RecursionError: too deep"):
+        with pytest.raises(Stale, match="an unexpected error in the syncer: RecursionError: too deep"):
             await mirror.read_after()
         server.away = None
         await mirror.read_after()

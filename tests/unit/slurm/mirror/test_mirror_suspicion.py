@@ -23,7 +23,7 @@ async def test_a_sudden_loss_is_suspicious_until_it_is_undone() -> None:
         await asyncio.sleep(TOGETHER + 40)
         server.drop("n3", "n4", "n5")
         await mirror.read_after()
-        with pytest.raises(Stale, match="3 of 7 nodes are gone at once: n3, n4, n5"):
+        with pytest.raises(Stale, match="3 of 7 nodes disappeared at once: n3, n4, n5"):
             mirror.require_fresh(within=10)
         assert len(mirror.nodes) == 4, "what Slurm says is shown all the same"
         await asyncio.sleep(120)
@@ -47,7 +47,7 @@ async def test_what_comes_later_makes_a_loss_no_smaller() -> None:
         await mirror.read_after()
         server.put(*(job(number) for number in range(200, 300)))
         await asyncio.sleep(120)
-        with pytest.raises(Stale, match="6 of 10 jobs are gone at once: 1, 2, 3 and 3 more"):
+        with pytest.raises(Stale, match="6 of 10 jobs disappeared at once: 1, 2, 3 and 3 more"):
             mirror.require_fresh(within=10)
 
 
@@ -92,7 +92,7 @@ async def test_finished_jobs_may_vanish_and_others_not() -> None:
         assert not mirror.suspicious
         server.drop(9, 10)
         await mirror.read_after()
-        assert [each.reason for each in mirror.suspicions] == ["2 of 2 jobs are gone at once: 10, 9"]
+        assert [each.reason for each in mirror.suspicions] == ["2 of 2 jobs disappeared at once: 10, 9"]
 
 
 async def test_one_job_of_one_that_ends_while_slurmctld_is_away_holds_nothing_back() -> None:
@@ -143,7 +143,7 @@ async def test_a_restarted_slurm_whose_job_numbers_went_back_is_suspicious() -> 
         server.restart()
         server.put(job(1, submit_time=server.clock))
         await mirror.read_after()
-        with pytest.raises(Stale, match="gave out job 1, though it had come to 502"):
+        with pytest.raises(Stale, match="assigned job number 1, though it had already reached 502"):
             mirror.require_fresh(within=10)
         await asyncio.sleep(2)
         server.restart()
@@ -183,7 +183,9 @@ async def test_job_numbers_that_were_accepted_are_the_ones_that_count_after_the_
         await mirror.read_after()
         server.put(job(2, submit_time=server.clock))
         await mirror.read_after()
-        assert ["job 1," in each.reason for each in mirror.suspicions] == [True], "called the same whatever follows"
+        assert ["job number 1," in each.reason for each in mirror.suspicions] == [True], (
+            "called the same whatever follows"
+        )
         mirror.accept()
         server.restart()
         server.put(job(3, submit_time=server.clock))

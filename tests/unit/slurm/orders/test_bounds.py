@@ -25,7 +25,7 @@ def test_a_number_is_a_number_or_refused(value: int) -> None:
     if 0 <= value < 2**16 - 2:
         bounds.check_job(JobDescription(cpus_per_task=value))
     else:
-        with pytest.raises(ValueError, match="the cpus_per_task of a job has to be from 0 to 65,533"):
+        with pytest.raises(ValueError, match="the cpus_per_task of a job must be between 0 and 65,533"):
             bounds.check_job(JobDescription(cpus_per_task=value))
 
 

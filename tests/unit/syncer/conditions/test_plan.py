@@ -31,9 +31,12 @@ def after(found: ComputePod, body: dict[str, Any] | None) -> ComputePod:
     held = {one.type: one for one in found.status.conditions}
     for one in body.get("status", {}).get("conditions", ()):
         before = held.get(one["type"], ComputePodCondition(one["type"], "", last_transition_time=BEGAN))
-        moved = later(1000) if "lastTransitionTime" in one else before.last_transition_time
         held[one["type"]] = replace(
-            before, status=one["status"], reason=one["reason"], message=one["message"], last_transition_time=moved
+            before,
+            status=one["status"],
+            reason=one["reason"],
+            message=one["message"],
+            last_transition_time=one["lastTransitionTime"],
         )
     labels = found.metadata.labels | body["metadata"].get("labels", {})
     labels = {key: value for key, value in labels.items() if value is not None}

@@ -1,4 +1,4 @@
-"""When slurmctld is told to read its files anew."""
+"""When slurmctld is told to read its files again."""
 
 import math
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from sunk.model.contract import confighash
-from sunk.syncer.config.controller import DISTANCE, LAST_PAUSE, LONGEST, NONE, QUIET, UNANSWERED, ReconfigureNeed, pause
+from sunk.syncer.config.controller import BACK_OFF, DISTANCE, LONGEST, NONE, QUIET, UNANSWERED, ReconfigureNeed
 
 moments = st.floats(min_value=0, max_value=1e6)
 
@@ -38,8 +38,8 @@ def test_what_did_not_help_is_tried_less_and_less_often() -> None:
         need = need.after_a_try(now=now)
         pauses.append(need.due - now)
     assert pauses == sorted(pauses)
-    assert pauses[0] == pause(1)
-    assert pauses[-1] == LAST_PAUSE
+    assert pauses[0] == BACK_OFF.first
+    assert pauses[-1] == BACK_OFF.longest
 
 
 def test_a_new_wish_is_not_held_up_by_older_failures() -> None:

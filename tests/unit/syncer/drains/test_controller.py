@@ -370,7 +370,7 @@ async def test_an_order_that_slurm_keeps_refusing_is_said_until_it_is_carried_ou
         assert stage.drains.report().stuck == (), "a moment is nothing to tell of"
         await asyncio.sleep(10)
         (said,) = stage.drains.report().stuck
-        assert "about n1" in said
+        assert "updates to n1 keep failing" in said
         assert str(denied) in said
         stage.slurm.refuses = lambda _: None
         await asyncio.sleep(40)

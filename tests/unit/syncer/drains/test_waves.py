@@ -1,4 +1,4 @@
-"""When a Pod that is not ready counts as that, and whether many stopped being ready together."""
+"""When a Pod that is not ready counts as that, and whether many became not ready at the same time."""
 
 import asyncio
 from datetime import datetime

@@ -14,6 +14,7 @@ from sunk.kube.api.limits import Bucket
 from sunk.model import names
 from sunk.syncer.jobs import JobsByNode
 from sunk.syncer.pods import ComputePodCondition
+from sunk.syncer.removal.guard import Guard
 from sunk.syncer.removal.unregistered import UnregisteredPods
 from sunk.syncer.visibility.clocks import ClockOffsets, Clocks, wrong_clock
 
@@ -38,9 +39,8 @@ async def unknown_for(seconds: float, *, ahead: float) -> AsyncIterator[Stage]:
 
 
 def unregistered_pods(stage: Stage) -> UnregisteredPods:
-    return UnregisteredPods(
-        stage.context, stage.members, JobsByNode(stage.context.mirror.jobs), restarts=Bucket(1.0, burst=1)
-    )
+    guard = Guard(stage.context, JobsByNode(stage.context.mirror.jobs))
+    return UnregisteredPods(stage.context, stage.members, guard, restarts=Bucket(1.0, burst=1))
 
 
 @pytest.mark.looptime
@@ -53,7 +53,7 @@ async def test_a_pod_that_slurm_does_not_know_has_its_grace_and_no_more(ahead: f
     async with unknown_for(90, ahead=ahead) as stage:
         unregistered = unregistered_pods(stage)
         await unregistered.resync()
-        assert "Slurm does not know 1 of the 1 Pods" in unregistered.report().held, "it is over"
+        assert "1 of 1 ready Pods is not registered in Slurm" in unregistered.report().held, "it is over"
 
 
 @pytest.mark.looptime

@@ -19,5 +19,5 @@ async def test_a_drain_that_came_after_the_look_keeps_its_record() -> None:
     await orders.drain(["n1"], reason="alice: bad fan")
     outcome = await orders.delete(["n1", "n2", "n3", "gone"], seen=seen)
     assert outcome.done == ("gone", "n2")
-    assert outcome.why == {"n1": "somebody has changed it", "n3": "somebody has changed it"}
+    assert outcome.why == {"n1": "the node changed in the meantime", "n3": "the node changed in the meantime"}
     assert (await orders.delete(["n1", "n3"])).done == ("n1", "n3")

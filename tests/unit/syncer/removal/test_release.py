@@ -17,11 +17,19 @@ from sunk.objects.nodesets import NodeSlice
 from sunk.slurm.records import Node, Reservation
 from sunk.slurm.states import NodeBase
 from sunk.syncer.jobs import JobsByNode
-from sunk.syncer.removal.release import ReleaseController, ReleaseResult, drained_since, slice_status
+from sunk.syncer.removal.guard import Guard
+from sunk.syncer.removal.release import (
+    ReleaseController,
+    ReleasePlan,
+    ReleaseResult,
+    drained_since,
+    release_plan,
+    slice_status,
+)
 
 pytestmark = pytest.mark.looptime
 SLICE = Key("slurm", "set-0")
-ALICE = "somebody has drained it: alice: bad fan"
+ALICE = "drained by a user or by Slurm: alice: bad fan"
 CROWD = tuple(row(f"x{number}") for number in range(8))
 
 
@@ -46,7 +54,8 @@ async def leaving(*names: str, others: Iterable[Any] = ()) -> AsyncIterator[Stag
 @asynccontextmanager
 async def releasing(stage: Stage) -> AsyncIterator[None]:
     """A process that leads for as long as the block lasts."""
-    release = ReleaseController(stage.context, stage.members, JobsByNode(stage.context.mirror.jobs))
+    jobs_by_node = JobsByNode(stage.context.mirror.jobs)
+    release = ReleaseController(stage.context, stage.members, jobs_by_node, Guard(stage.context, jobs_by_node))
     task = asyncio.create_task(release.controller.run(), name="release")
     try:
         await asyncio.sleep(30)
@@ -102,6 +111,21 @@ async def test_a_drain_of_a_time_in_which_slurm_was_hard_to_believe_keeps_the_re
             assert stage.slurm.node("n1") is not None
 
 
+async def test_a_drain_of_such_a_time_outlives_the_process_that_saw_the_pod_gone() -> None:
+    async with leaving("n1", others=CROWD) as stage:
+        stage.slurm.drop(*(one.name for one in CROWD))
+        await asyncio.sleep(5)
+        async with releasing(stage):
+            alice_drains(stage, "n1")
+            await asyncio.sleep(30)
+            assert stage.context.mirror.suspicious
+            assert refusal(stage, "n1") == ALICE
+        stage.context.mirror.accept()
+        async with releasing(stage):
+            assert refusal(stage, "n1") == ALICE
+            assert stage.slurm.node("n1") is not None
+
+
 async def test_a_drain_from_before_the_pod_went_keeps_nothing() -> None:
     async with leaving("n1") as stage:
         alice_drains(stage, "n1")
@@ -140,7 +164,7 @@ def test_who_cannot_go_is_named_with_the_reason_and_keeps_no_other() -> None:
 @pytest.mark.parametrize(
     ("node", "said"),
     [
-        (drained(reason="alice: bad fan", reason_time=101), "somebody has drained it: alice: bad fan"),
+        (drained(reason="alice: bad fan", reason_time=101), "drained by a user or by Slurm: alice: bad fan"),
         (drained(reason="alice: bad fan", reason_time=100), ""),
         (drained(reason="k8s: pod terminated", reason_time=200), ""),
         (row(reason="alice: bad fan", reason_time=200), ""),
@@ -153,8 +177,28 @@ def test_a_drain_that_came_after_the_pod_was_gone_keeps_the_record(node: Node, s
 
 
 def test_a_record_that_was_kept_for_a_drain_is_kept_by_the_next_process_too() -> None:
-    said = "somebody has drained it: alice: bad fan"
+    said = "drained by a user or by Slurm: alice: bad fan"
     node = drained(reason="alice: bad fan, ordered", reason_time=100)
-    assert drained_since(node, absent=200, refusal=said) == "somebody has drained it: alice: bad fan, ordered"
+    assert drained_since(node, absent=200, refusal=said) == "drained by a user or by Slurm: alice: bad fan, ordered"
+    former = "somebody has drained it: alice: bad fan"
+    assert drained_since(node, absent=200, refusal=former), "an earlier version wrote that"
     assert drained_since(node, absent=200, refusal="it is in the reservation fix") == ""
     assert drained_since(row(reason="alice: bad fan", reason_time=100), absent=200, refusal=said) == "", "it is lifted"
+
+
+RECORDS = {"n1": row("n1"), "n2": row("n2")}
+
+
+def test_a_name_without_a_record_is_free_and_the_others_wait_for_theirs() -> None:
+    plan = release_plan(["n1", "n2", "n3"], records=RECORDS, leaving={"n1", "n2", "n3"}, clean_up=True)
+    assert plan == ReleasePlan(free=frozenset({"n3"}), records=RECORDS)
+
+
+def test_the_record_of_a_member_that_stays_after_all_is_left_alone() -> None:
+    plan = release_plan(["n1", "n2"], records=RECORDS, leaving={"n2"}, clean_up=True)
+    assert plan == ReleasePlan(records={"n2": RECORDS["n2"]})
+
+
+def test_where_records_are_not_ours_to_delete_they_keep_no_name() -> None:
+    plan = release_plan(["n1", "n2"], records=RECORDS, leaving={"n1", "n2"}, clean_up=False)
+    assert plan == ReleasePlan(free=frozenset(RECORDS))

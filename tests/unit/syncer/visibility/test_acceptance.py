@@ -12,7 +12,7 @@ suspicions = st.builds(
 )
 
 
-def lost(*names: str, reason: str = "2 of 3 nodes are gone at once", since: float = 0.0) -> Suspicion:
+def lost(*names: str, reason: str = "2 of 3 nodes disappeared at once", since: float = 0.0) -> Suspicion:
     return Suspicion(since=since, reason=reason, before=3, missing=frozenset(names))
 
 
@@ -27,14 +27,14 @@ def test_others_who_are_missing_have_another_name() -> None:
 
 
 def test_one_more_suspicion_has_another_name() -> None:
-    jobs = lost("1", reason="1 of 1 jobs are gone at once")
+    jobs = lost("1", reason="1 of 1 jobs disappeared at once")
     assert identity([lost("a")]) != identity([lost("a"), jobs])
 
 
 def explained(first: int, *, of: int = 2000) -> Suspicion:
     """Jobs that were lost at once, when accounting has explained all below the first of these."""
     left, every = frozenset(range(first, of)), frozenset(range(of))
-    reason = f"{of - first} of {of} jobs are gone at once"
+    reason = f"{of - first} of {of} jobs disappeared at once"
     return Suspicion(since=0.0, reason=reason, before=of, missing=left, lost=every)
 
 

@@ -24,8 +24,8 @@ def test_a_little_is_nothing_and_what_nobody_knows_is_not_said(found: ClockOffse
     [
         (ClockOffsets(0.0, 40.0), "slurmctld's clock", 40.0),
         (ClockOffsets(-40.0, 0.0), "slurmctld's clock", 40.0),
-        (ClockOffsets(40.0, 40.0), "the clock of the syncer's machine", -40.0),
-        (ClockOffsets(-40.0), "the clock of the syncer's machine", 40.0),
+        (ClockOffsets(40.0, 40.0), "the clock of the syncer's Node", -40.0),
+        (ClockOffsets(-40.0), "the clock of the syncer's Node", 40.0),
     ],
     ids=str,
 )

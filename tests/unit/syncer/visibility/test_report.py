@@ -38,7 +38,7 @@ def test_what_nobody_foresaw_is_told_until_it_succeeds() -> None:
 
     attempt(well=False)
     assert lasting_faults().stuck == (
-        "orphans fails (KeyError: 'no such thing') and is tried again: look at the syncer's log",
+        "orphans fails (KeyError: 'no such thing') and is retried: check the syncer's log",
     )
     attempt(well=False)
     assert faults.counts["orphans"] == 2

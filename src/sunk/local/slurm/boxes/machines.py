@@ -18,6 +18,8 @@ from sunk.local.slurm.boxes.box import Box
 from sunk.model.refusal import Refusal
 
 PATIENCE: Final = 30.0
+END_PATIENCE: Final = 130.0
+"""Seconds in which a daemon ends that was told to: a slurmd waits up to 120 s for what its threads have begun."""
 INTERVAL: Final = 0.03
 HEARD: Final = 8.0
 """Seconds in which a daemon that heard a signal has ended, mostly."""
@@ -59,7 +61,7 @@ class Machines:
         self.up(*names)
         for name in names:
             if self.daemon(name) is not None:
-                raise Refusal(f"the daemon of {name} runs already. Stop or kill it before you start it again.")
+                raise Refusal(f"the daemon of {name} is already running. Stop or kill it before you start it again.")
             command = self._inside(name, self._daemons[name])
             start(Daemon(name=name, command=command, network=self.boxes[name].network), home=self.home)
 
@@ -78,7 +80,7 @@ class Machines:
         """End the daemon alone; what it started lives on in its box, as under s6 in a Pod."""
         process = self.daemon(name)
         if process is None:
-            raise Refusal(f"{name} has no daemon that could be stopped. `start` gives it one.")
+            raise Refusal(f"{name} has no running daemon to stop. `start` starts one.")
         outer = int(self.home.pid_file(name).read_text())
         deadline = time.monotonic() + PATIENCE
         while boxes.alive(process) and time.monotonic() < deadline:
@@ -93,7 +95,7 @@ class Machines:
         box = self._box(name)
         process = box.process()
         if process is None:
-            raise Refusal(f"{name} is down already. `start` brings it back.")
+            raise Refusal(f"{name} is already down. `start` brings it back.")
         outer = [int(file.read_text()) for file in map(self.home.pid_file, (name, box.anchor_name)) if file.exists()]
         box.forget()
         os.kill(process, signal.SIGKILL)
@@ -106,11 +108,11 @@ class Machines:
             time.sleep(INTERVAL)
 
     def _end(self, *names: str, processes: Sequence[int]) -> None:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + END_PATIENCE
         while living := [each for each in processes if boxes.alive(each)]:
             if time.monotonic() > deadline:
                 raise Refusal(
-                    f"processes {living} of {names[0]} did not end within {PATIENCE:.0f} s.{self.words(*names)}"
+                    f"processes {living} of {names[0]} did not exit within {END_PATIENCE:.0f} s.{self.words(*names)}"
                 )
             time.sleep(INTERVAL)
         for name in names:
@@ -157,9 +159,9 @@ class Machines:
         deadline = time.monotonic() + timeout
         while not ready():
             if ended := dead(self.home):
-                raise Refusal(f"{what} was awaited, but {ended[0]} ended by itself.{self.words(ended[0])}")
+                raise Refusal(f"{ended[0]} ended by itself while waiting for {what}.{self.words(ended[0])}")
             if time.monotonic() > deadline:
-                raise Refusal(f"{what} was awaited and did not come within {timeout:g} s.{self.words(*self.boxes)}")
+                raise Refusal(f"timed out after {timeout:g} s waiting for {what}.{self.words(*self.boxes)}")
             time.sleep(INTERVAL)
 
     def words(self, *names: str) -> str:
@@ -169,7 +171,7 @@ class Machines:
 
     def _box(self, name: str) -> Box:
         if name not in self.boxes:
-            raise Refusal(f"this cluster has no machine called {name}, only {', '.join(self.boxes)}.")
+            raise Refusal(f"this cluster has no machine {name}, only {', '.join(self.boxes)}.")
         return self.boxes[name]
 
 
@@ -185,6 +187,6 @@ def finish(started: subprocess.Popen[str], *, what: str, stdin: str | None, time
         os.killpg(started.pid, signal.SIGKILL)
         started.communicate()
         if isinstance(broken, subprocess.TimeoutExpired):
-            raise Refusal(f"{what} did not end within {timeout:g} s.") from broken
+            raise Refusal(f"{what} did not finish within {timeout:g} s.") from broken
         raise
     return CommandResult(code=started.returncode, out=out, err=err)

@@ -36,7 +36,7 @@ async def claim(nodes: Collection[Node], node: str, *, owner: NodeSet, name: str
             return False
         if await _write(nodes, found, annotations={names.CLAIM: uid}, labels=_labels(owner, name)):
             return True
-    raise Contested(f"Node {node} was not claimed: others changed it {TRIES} times meanwhile")
+    raise Contested(f"Node {node} was not claimed: others changed it {TRIES} times in the meantime")
 
 
 async def release(nodes: Collection[Node], node: str, *, owner: NodeSet) -> None:
@@ -47,7 +47,7 @@ async def release(nodes: Collection[Node], node: str, *, owner: NodeSet) -> None
             return
         if await _write(nodes, found, annotations={names.CLAIM: None}, labels=dict.fromkeys(CLAIM_LABELS)):
             return
-    raise Contested(f"Node {node} was not released: others changed it {TRIES} times meanwhile")
+    raise Contested(f"Node {node} was not released: others changed it {TRIES} times in the meantime")
 
 
 async def _write(

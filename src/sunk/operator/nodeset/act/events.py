@@ -7,6 +7,7 @@ from sunk.kube.control.events import Recorder, about
 from sunk.model.contract import conditions
 from sunk.model.hostlist import shown
 from sunk.model.nodeset import NODESET
+from sunk.model.wording import counted, verb
 from sunk.objects.nodesets import NodeSet
 from sunk.operator.nodeset.decide.membership import Membership
 from sunk.operator.nodeset.decide.podactions import PodRemoval
@@ -24,11 +25,11 @@ class NodeSetEvents:
 
     def joined(self, owner: NodeSet, found: Sequence[str]) -> None:
         if found:
-            self._tell(owner, "Joined", f"{len(found)} nodes joined: {_short(found)}", action="Join")
+            self._tell(owner, "Joined", f"{counted(len(found), 'node')} joined: {_short(found)}", action="Join")
 
     def left(self, owner: NodeSet, found: Sequence[str]) -> None:
         if found:
-            self._tell(owner, "Left", f"{len(found)} nodes left: {_short(found)}", action="Leave")
+            self._tell(owner, "Left", f"{counted(len(found), 'node')} left: {_short(found)}", action="Leave")
 
     def leaving(self, owner: NodeSet, members: Iterable[Member]) -> None:
         """Say who has to leave, once for each reason."""
@@ -39,27 +40,31 @@ class NodeSetEvents:
             self._tell(
                 owner,
                 "Leaving",
-                f"{len(found)} nodes are to leave: {_short(found)}: {{why}}",
+                f"{counted(len(found), 'node')} {verb(len(found))} leaving: {_short(found)}: {{why}}",
                 action="Leave",
                 why=reason,
             )
 
     def updating(self, owner: NodeSet, found: Sequence[str]) -> None:
         if found:
-            self._tell(owner, "Updating", f"{len(found)} Pods are to be replaced: {_short(found)}", action="Update")
+            self._tell(
+                owner, "Updating", f"{counted(len(found), 'Pod')} will be replaced: {_short(found)}", action="Update"
+            )
 
     def forced(self, owner: NodeSet, removal: PodRemoval) -> None:
-        state = "Slurm was running something there" if removal.kills else "Slurm was not seen to run anything there"
-        note = f"Pod {removal.pod.metadata.name} is deleted by force: {state}"
+        state = "Slurm was running jobs there" if removal.kills else "no running jobs known"
+        note = f"Pod {removal.pod.metadata.name} was force-deleted: {state}"
         self._warn(owner, "Forced", note, action="Delete")
 
     def asked_again(self, owner: NodeSet, pod: str, why: str) -> None:
         """Say that a clearance was too old to delete a Pod upon it."""
-        note = f"Pod {pod} is not deleted upon its clearance, and Slurm is asked again: {{cause}}"
+        note = (
+            f"Pod {pod} not deleted: its clear-to-delete annotation is no longer valid ({{cause}}); asking Slurm again"
+        )
         self._tell(owner, "AskedAgain", note, action="Delete", cause=why)
 
     def recreated(self, owner: NodeSet, pod: str, why: str) -> None:
-        self._warn(owner, "Replaced", f"Pod {pod} had ended and is made anew: {{cause}}", action="Replace", cause=why)
+        self._warn(owner, "Replaced", f"Pod {pod} ended and is recreated: {{cause}}", action="Replace", cause=why)
 
     def findings(self, owner: NodeSet, membership: Membership, found: Findings) -> None:
         """Say what stands in the way; the recorder makes one Event of many sayings."""
@@ -72,7 +77,7 @@ class NodeSetEvents:
         if found.trouble:
             self._warn(owner, "Troubled", "{trouble}", action="Create", trouble=found.trouble)
         if membership.held:
-            note = "{count} members no longer fit, too many at once: nobody leaves before that is over or accepted"
+            note = "{count} members no longer fit, too many at once: all of them stay until they fit again or the loss is accepted"
             self._warn(owner, conditions.HELD, note, action="Leave", count=membership.held)
 
     def _tell(self, owner: NodeSet, reason: str, note: str, *, action: str, **values: object) -> None:

@@ -170,7 +170,7 @@ class PodBuilders:
             if _is_full(refused):
                 return ""
             if _REFUSED <= refused.status < _BROKEN:
-                return f"the API server takes no Pod of it: {refused.message}"
+                return f"the API server refuses Pods of this template: {refused.message}"
             raise
         return ""
 

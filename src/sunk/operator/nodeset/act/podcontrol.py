@@ -70,7 +70,7 @@ class PodControl:
                 await self._pods.create(key, builder.pod(entry.name, node=entry.node, features=found, marks=marks))
             except AlreadyExists:
                 if not self._is_ours(owner, key):
-                    told = f"Pod {key} has the name that a node needs and is not of this NodeSet: delete it"
+                    told = f"Pod {key} does not belong to this NodeSet and blocks a name it needs: delete it"
                     in_the_way.append(NameTaken(told))
 
         # What is in the way of one Pod is no sign for the others, so it does not end the batches.
@@ -121,7 +121,9 @@ class PodControl:
 
         async def delete(removal: PodRemoval) -> None:
             if removal.upon_clearance and (why := moment().clearance_fault(removal.pod)):
-                raise TooOld(f"Pod {removal.pod.key} is not deleted upon its clearance: {why}")
+                raise TooOld(
+                    f"Pod {removal.pod.key} not deleted: its clear-to-delete annotation is no longer valid ({why})"
+                )
             await self._delete(removal.pod)
 
         return await in_parallel(removals, delete, most=CONCURRENCY)
@@ -131,7 +133,7 @@ class PodControl:
 
         async def delete(pod: Pod) -> None:
             if not moment().may_recreate(pod):
-                raise TooOld(f"Pod {pod.key} is not replaced: the request for it is too old")
+                raise TooOld(f"Pod {pod.key} was not replaced: the request is too old")
             await self._delete(pod)
 
         return await in_parallel(pods, delete, most=CONCURRENCY)
@@ -139,7 +141,7 @@ class PodControl:
     async def _delete(self, pod: Pod) -> None:
         """Delete a Pod as it was read: one that has changed since is looked at again first."""
         if not self._may_write():
-            raise NotLeading(f"Pod {pod.key} is not deleted: another may lead by now")
+            raise NotLeading(f"Pod {pod.key} was not deleted: another replica may be the leader by now")
         at = Preconditions(uid=pod.metadata.uid, resource_version=pod.metadata.resource_version)
         with suppress(NotFound):
             await self._pods.delete(pod.key, Deletion(preconditions=at))

@@ -18,7 +18,8 @@ from msgspec import Struct
 from sunk.kube.core import Pod
 from sunk.kube.resource import Key
 from sunk.model import loopclock
-from sunk.model.contract.clearance import YOUNG
+from sunk.model.backoff import BackOff
+from sunk.model.contract.clearance import HOLDS_FOR
 
 FIRST: Final = 1.0
 LONGEST: Final = 300.0
@@ -30,10 +31,10 @@ PAUSE: Final = 5.0
 
 
 class _Recreated(Struct):
-    """When a member's Pod was last recreated, and how long the next one has to wait."""
+    """When a member's Pod was last recreated, and how often in a row."""
 
     at: float
-    delay: float
+    times: int
 
 
 class RecreateBackoff:
@@ -56,13 +57,13 @@ class RecreateBackoff:
 
     def replaced(self, key: Key) -> None:
         past, now = self._past.pop(key, None), loopclock.now()
-        lasted = past is None or now - past.at > CALM
-        self._past[key] = _Recreated(at=now, delay=FIRST if lasted or past is None else min(past.delay * 2, LONGEST))
+        times = 1 if past is None or now - past.at > CALM else past.times + 1
+        self._past[key] = _Recreated(at=now, times=times)
         self._lately.append(now)
 
     def _wait(self, key: Key) -> float:
         past = self._past.get(key)
-        return 0.0 if past is None else past.at + past.delay - loopclock.now()
+        return 0.0 if past is None else past.at + BackOff(FIRST, LONGEST).delay(past.times) - loopclock.now()
 
     def _forget(self) -> None:
         now = loopclock.now()
@@ -81,7 +82,7 @@ class ClearanceRenewals:
 
     def due(self, pods: tuple[Pod, ...]) -> tuple[tuple[Pod, ...], float | None]:
         """Say for which of them to ask now, and in how many seconds for the others."""
-        now, pause = loopclock.now(), YOUNG.total_seconds()
+        now, pause = loopclock.now(), HOLDS_FOR.total_seconds()
         self._asked = {uid: at for uid, at in self._asked.items() if now < at + pause}
         able = tuple(pod for pod in pods if pod.metadata.uid not in self._asked)
         waits = [self._asked[pod.metadata.uid] + pause - now for pod in pods if pod.metadata.uid in self._asked]

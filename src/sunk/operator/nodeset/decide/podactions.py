@@ -17,11 +17,11 @@ from sunk.kube.core import Pod
 from sunk.model.nodeset import UpdateStrategy
 from sunk.model.nodeslice import Entry
 from sunk.objects.computepods import (
+    clearance_fault,
     cleared,
     finished,
     has_run,
     may_hold_job,
-    outlived,
     pending_deletion,
     restart_asked,
     running,
@@ -40,7 +40,7 @@ class Moment(Struct, frozen=True):
 
     def clearance_fault(self, pod: Pod) -> str:
         """Why the clearance of a Pod may not be acted upon now; empty if it may, or if there is none."""
-        return outlived(pod, now=self.now, since=self.since)
+        return clearance_fault(pod, now=self.now, since=self.since)
 
     def may_recreate(self, pod: Pod) -> bool:
         """Whether a Pod that is to stay may be replaced now: it has ended, or the syncer asks for it."""

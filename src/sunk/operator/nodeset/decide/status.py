@@ -1,19 +1,19 @@
 """What people see of a NodeSet: numbers and conditions."""
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
-from typing import Final, Literal
+from typing import Final
 
 from msgspec import Struct
 
 from sunk.kube.resource import Metadata
 from sunk.model import names
 from sunk.model.contract import conditions
-from sunk.model.nodeset import Condition, NodeSetStatus
+from sunk.model.nodeset import NodeSetStatus
+from sunk.model.wording import counted
+from sunk.operator.conditions import DraftCondition, dated
 from sunk.operator.nodeset.decide.membership import Membership
 
 READY: Final = "Ready"
-_LONGEST: Final = 1000
 _SHOWN: Final = 5
 
 
@@ -60,26 +60,19 @@ def status(meta: Metadata, *, before: NodeSetStatus, membership: Membership, fin
         current_revision=findings.revision if settled else before.current_revision,
         update_revision=findings.revision,
         conditions=tuple(
-            _conditions(meta, before=before, membership=membership, findings=findings, available=counts.available)
+            dated(
+                _draft_conditions(membership, findings, available=counts.available),
+                before=before.conditions,
+                generation=meta.generation,
+            )
         ),
     )
 
 
-def _conditions(
-    meta: Metadata, *, before: NodeSetStatus, membership: Membership, findings: Findings, available: int
-) -> Iterable[Condition]:
-    now = datetime.now(UTC).replace(microsecond=0)
-    for kind, holds, reason, message in _said(membership, findings, available=available):
-        told: Literal["True", "False"] = "True" if holds else "False"
-        old = next((one for one in before.conditions if one.type == kind), None)
-        since = old.last_transition_time if old is not None and old.status == told else now
-        yield Condition(kind, told, since, reason, message[:_LONGEST], meta.generation)
-
-
-def _said(membership: Membership, findings: Findings, *, available: int) -> Iterable[tuple[str, bool, str, str]]:
+def _draft_conditions(membership: Membership, findings: Findings, *, available: int) -> Iterable[DraftCondition]:
     missing = membership.desired - available
     yield (
-        (READY, True, "AllReady", f"{available} of {membership.desired} nodes are ready")
+        (READY, True, "AllReady", f"{available} of {membership.desired} nodes ready")
         if missing <= 0
         else (READY, False, conditions.NODES_MISSING, _missing(membership, findings, available=available))
     )
@@ -87,48 +80,49 @@ def _said(membership: Membership, findings: Findings, *, available: int) -> Iter
     yield (
         (conditions.TEMPLATE_VALID, False, "Refused", findings.problem)
         if findings.problem
-        else (conditions.TEMPLATE_VALID, True, "Accepted", "Pods can be made from it")
+        else (conditions.TEMPLATE_VALID, True, "Accepted", "Pods can be created from the template")
     )
     yield (
         (conditions.NAMES_UNIQUE, False, "Refused", listed(findings.refused))
         if findings.refused
-        else (conditions.NAMES_UNIQUE, True, "Unique", "every Node that fits has a name of its own")
+        else (conditions.NAMES_UNIQUE, True, "Unique", "every Node that fits has a unique name")
     )
     yield (
         (conditions.HELD, True, "TooManyLost", _held(membership))
         if membership.held
-        else (conditions.HELD, False, "Few", "no more members were lost at once than may be")
+        else (conditions.HELD, False, "Few", "no more members were lost at once than allowed")
     )
 
 
 def _missing(membership: Membership, findings: Findings, *, available: int) -> str:
-    told = f"{available} of {membership.desired} nodes are ready"
+    told = f"{available} of {membership.desired} nodes ready"
     if membership.feasible < membership.desired:
-        told += f"; only {membership.feasible} Nodes fit: look at required node affinity, taints and requests"
+        fitting = f"{counted(membership.feasible, 'Node')} {'fits' if membership.feasible == 1 else 'fit'}"
+        told += f"; only {fitting}: check required node affinity, taints and requests"
     return f"{told}; {listed(findings.unreadable)}" if findings.unreadable else told
 
 
-def _progress(membership: Membership, findings: Findings) -> tuple[str, bool, str, str]:
+def _progress(membership: Membership, findings: Findings) -> DraftCondition:
     counts = membership.members.counts
     old = counts.outdated(findings.revision)
     told = f"{len(membership.joins)} joining, {counts.leaving} leaving, {old} with an older template"
     if findings.trouble:
         return conditions.PROGRESSING, True, "Troubled", f"{told}; {findings.trouble}"
     if findings.blocked:
-        return conditions.PROGRESSING, True, "Blocked", f"{told}; Slurm does not let go: {listed(findings.blocked)}"
+        return conditions.PROGRESSING, True, "Blocked", f"{told}; Slurm cannot release: {listed(findings.blocked)}"
     moving = bool(membership.joins or counts.leaving or old or counts.terminating)
     return (
         conditions.PROGRESSING,
         moving,
         "Changing" if moving else "Settled",
-        told if moving else "nothing is under way",
+        told if moving else "no changes in progress",
     )
 
 
 def _held(membership: Membership) -> str:
     return (
-        f"{membership.held} of {len(membership.members)} members no longer fit, and the spec was not changed: nobody leaves. If "
-        f"it is meant, annotate the NodeSet with {names.ACCEPT_LOSS}={membership.held}"
+        f"{membership.held} of {len(membership.members)} members no longer fit, though the spec did not change: all of them stay. "
+        f"To let them leave, annotate the NodeSet with {names.ACCEPT_LOSS}={membership.held}"
     )
 
 

@@ -62,7 +62,7 @@ def demand(template: Template) -> Demand:
 def unfit(node: Node, demand: Demand) -> str | None:
     """Why a member is no longer meant to be one; none if it is."""
     if not matches(demand.selector, name=node.metadata.name, labels=node.metadata.labels):
-        return "the required node affinity of the template does not match it"
+        return "the template's required node affinity does not match"
     for taint in node.spec.taints:
         if not taint.key.startswith(_KUBERNETES) and _repels(taint, demand):
             return _repelled(taint)
@@ -72,7 +72,7 @@ def unfit(node: Node, demand: Demand) -> str | None:
 def unfit_to_join(node: Node, demand: Demand, *, taken: Mapping[str, int]) -> str | None:
     """Why a Node that is no member cannot become one now; none if it can. `taken` is its `occupancy`."""
     if not matches(demand.selector, name=node.metadata.name, labels=node.metadata.labels):
-        return "the required node affinity of the template does not match it"
+        return "the template's required node affinity does not match"
     if node.spec.unschedulable:
         return "it is cordoned"
     for taint in node.spec.taints:
@@ -107,7 +107,8 @@ def _repels(taint: Taint, demand: Demand) -> bool:
 
 
 def _repelled(taint: Taint) -> str:
-    return f"it has the taint {described(taint)}, which the template does not tolerate for good"
+    bounded = " without tolerationSeconds" if taint.effect == "NoExecute" else ""
+    return f"the template needs a toleration for the Node's taint {described(taint)}{bounded}"
 
 
 def _too_small(allocatable: Mapping[str, str], wanted: Mapping[str, int], *, taken: Mapping[str, int]) -> str | None:
@@ -117,15 +118,16 @@ def _too_small(allocatable: Mapping[str, str], wanted: Mapping[str, int], *, tak
             return unreadable(name, allocatable=allocatable.get(name, "") if there >= BOUNDLESS else None)
         if size > there - taken.get(name, 0):
             left = rendered(max(there - taken.get(name, 0), 0))
-            return f"{name}: {rendered(size)} wanted, {left} of {rendered(there)} left beside Pods that stay"
+            others = " (Pods that will not be evicted use the rest)" if taken.get(name, 0) else ""
+            return f"{name}: {rendered(size)} requested, {left} of {rendered(there)} free{others}"
     return None
 
 
 def unreadable(name: str, *, allocatable: str | None) -> str:
     """Why nobody can say whether a Node has enough of a resource."""
     if allocatable is not None:
-        return f"{UNREADABLE}{name}: its allocatable amount {allocatable[:_SHOWN]!r} is no quantity"
-    return f"{UNREADABLE}{name}: a Pod that stays there requests an amount that is no quantity"
+        return f"{UNREADABLE}{name}: its allocatable amount {allocatable[:_SHOWN]!r} is not a quantity"
+    return f"{UNREADABLE}{name}: a Pod that stays there requests an amount that is not a quantity"
 
 
 def stays(pod: Pod) -> bool:
@@ -239,7 +241,7 @@ class FitCache:
         # The Pod of another NodeSet may hold jobs, also where the Node has lost the claim by registering again.
         others = [pod for pod in beside if (pod.metadata.namespace, owner_uid(pod)) != (self.namespace, self.uid)]
         if self.demand is None or any(self._is_of_another(node, pod) for pod in others):
-            return "it is another NodeSet's, or nobody knows what is asked of it"
+            return "it belongs to another NodeSet, or the template is not valid"
         return unfit_to_join(node, self.demand, taken=occupancy(others))
 
     def _is_of_another(self, node: Node, pod: Pod) -> bool:

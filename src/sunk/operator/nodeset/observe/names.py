@@ -31,8 +31,8 @@ def address_name(prefix: str, node: Node) -> str:
             return _label(f"{prefix}-{octets[2]:03d}-{octets[3]:03d}")
     found = ", ".join(one.address for one in node.status.addresses if one.type == "InternalIP") or "none"
     raise NameRefused(
-        f"Node {node.metadata.name} has no internal IPv4 address to name its Slurm node by, found {found}: "
-        "set spec.naming to ordinal, or give the Node an InternalIP."
+        f"Node {node.metadata.name} has no internal IPv4 address to name its Slurm node by (found: {found}). "
+        "Set spec.naming to ordinal, or give the Node an InternalIP."
     )
 
 
@@ -60,13 +60,13 @@ def _octets(address: str) -> bytes | None:
 def _label(name: str) -> str:
     if _LABEL.fullmatch(name) is None:
         raise NameRefused(
-            f'{name!r} is no name for a Pod: at most 63 small letters, digits and "-", which begin and end with a '
-            "letter or a digit. Set spec.podNamePrefix to a shorter or plainer one."
+            f'{name!r} is not a valid Pod name: use at most 63 lowercase letters, digits and "-", beginning and ending '
+            "with a letter or a digit. Set spec.podNamePrefix to a shorter or simpler one."
         )
     return name
 
 
-NOT_YET: Final = "its name was released, and the syncer has not seen yet that the entry is gone"
+NOT_YET: Final = "its name was released, but the syncer has not seen yet that the entry is gone"
 """Nothing to complain of: it is a matter of moments."""
 
 
@@ -105,7 +105,7 @@ def names_for(owner: NodeSet, *, taken: UsedNames) -> Callable[[Node], str]:
         if name in taken.released:
             raise NameRefused(NOT_YET)
         if name in taken:
-            raise NameRefused(f"the name {name} is in use: set another podNamePrefix, or naming: ordinal")
+            raise NameRefused(f"the name {name} is already in use: set another podNamePrefix, or naming: ordinal")
         taken.add(name)
         return name
 

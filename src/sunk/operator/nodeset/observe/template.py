@@ -107,7 +107,7 @@ def _complaints(template: Template) -> Iterator[str]:
     names = [one.name for one in template.spec.containers]
     if SLURMD not in names:
         there = f"only {', '.join(map(repr, names))}" if names else "none"
-        yield f"spec.containers needs a container named {SLURMD!r}, which runs jobs; there is {there}"
+        yield f"spec.containers needs a container named {SLURMD!r}, which runs jobs; found {there}"
     if template.selector is not None and (wrong := fault(template.selector)):
         yield f"{_REQUIRED}.{wrong}"
     for path, quantities in _quantities(template.spec):
@@ -128,11 +128,11 @@ def _wrong_quantities(path: str, quantities: Mapping[str, Quantity]) -> Iterator
     for name, quantity in quantities.items():
         try:
             if amount(quantity) < 0:
-                yield f"{path}: {name} is {quantity!r}, and nobody can ask for less than nothing"
+                yield f"{path}: {name} is {quantity!r}, but a request cannot be negative"
         except Refusal as wrong:
             yield f"{path}: {name}: {str(wrong).rstrip('.')}"
         if path.startswith("spec.resources") and not said_of_pods(name):
-            yield f"{path}: a Pod as a whole asks for cpu, memory and huge pages only, found {name!r}"
+            yield f"{path}: resources of a whole Pod are limited to cpu, memory and huge pages, found {name!r}"
 
 
 def _without_nulls(tree: Any) -> Any:

@@ -101,7 +101,7 @@ def image(cluster: ResolvedCluster, *choices: Image) -> Object:
     repository = next((choice.repository or choice.name for choice in all_ if choice.repository or choice.name), "")
     policy = next((choice.pull_policy for choice in all_ if choice.pull_policy), "")
     if not repository:
-        raise Refusal("image.repository is empty, and so is that of a part of the cluster. Say which image to run.")
+        raise Refusal("image.repository is empty, and a component has no image of its own. Set the image to run.")
     return {"image": repository + _version(all_, repository)} | ({"imagePullPolicy": policy} if policy else {})
 
 

@@ -58,8 +58,8 @@ def database(cluster: ResolvedCluster) -> str:
     if name := cluster.spec.accounting.external.existing_secret:
         return name
     raise Refusal(
-        "accounting.external.existingSecret is empty: make a Secret with the password of the database under the key "
-        f"{PASSWORD}, and name it there."
+        "accounting.external.existingSecret is empty: create a Secret with the database password under the key "
+        f"{PASSWORD}, and set its name there."
     )
 
 
@@ -68,8 +68,8 @@ def serves_accounting(cluster: ResolvedCluster) -> bool:
     accounting = cluster.spec.accounting
     if accounting.remote_host and accounting.external.host:
         raise Refusal(
-            "accounting.remoteHost is a slurmdbd of somebody else and accounting.external a database for one of ours: "
-            "set one of them."
+            "accounting.remoteHost is an existing slurmdbd, accounting.external a database for a slurmdbd of this cluster: "
+            "set only one of them."
         )
     return accounting.enabled and not accounting.remote_host
 

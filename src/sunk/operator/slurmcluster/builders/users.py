@@ -39,7 +39,7 @@ def objects(cluster: ResolvedCluster) -> tuple[Object, ...]:
     data = {"passwd": _file("passwd", wanted.passwd), "group": _file("group", wanted.group)}
     for user in wanted.authorized_keys:
         if not _NAME.fullmatch(user):
-            raise Refusal(f"users.authorizedKeys: {user!r} is no name of a user.")
+            raise Refusal(f"users.authorizedKeys: {user!r} is not a valid user name.")
     data |= {f"{KEYS}.{user}": text for user, text in sorted(wanted.authorized_keys.items())}
     meta = metadata(cluster, CONFIGURATION, name="users")
     return ({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data},)
@@ -50,7 +50,7 @@ def _file(kind: str, text: str) -> str:
     lines = list(_checked(kind, text))
     names = [fields[0] for fields in lines]
     if twice := {name for name in names if names.count(name) > 1}:
-        raise Refusal(f"users.{kind}: {min(twice)} is there twice. Take one out.")
+        raise Refusal(f"users.{kind}: {min(twice)} appears twice. Remove one.")
     return "".join(f"{':'.join((fields[0], '*', *fields[2:]))}\n" for fields in lines)
 
 
@@ -58,15 +58,19 @@ def _checked(kind: str, text: str) -> Iterator[list[str]]:
     for line in filter(None, map(str.strip, text.splitlines())):
         fields = line.split(":")
         if len(fields) != _FIELDS[kind]:
-            raise Refusal(f"users.{kind}: {line!r} has {len(fields)} fields between colons, not {_FIELDS[kind]}.")
+            raise Refusal(
+                f"users.{kind}: {line!r} has {len(fields)} fields separated by colons instead of {_FIELDS[kind]}."
+            )
         if not _NAME.fullmatch(fields[0]):
-            raise Refusal(f"users.{kind}: {fields[0]!r} is no name: small letters, digits, dashes, dots, underscores.")
+            raise Refusal(
+                f"users.{kind}: {fields[0]!r} is not a valid name: use lowercase letters, digits, dashes, dots and underscores."
+            )
         if fields[1] not in _LOCKED:
-            raise Refusal(f"users.{kind}: {fields[0]} has a password, and everybody can read a ConfigMap. Write *.")
+            raise Refusal(f"users.{kind}: {fields[0]} has a password, but a ConfigMap is not secret. Write * instead.")
         numbers = fields[2:4] if kind == "passwd" else fields[2:3]
         if not all(map(_is_number, numbers)):
             raise Refusal(
-                f"users.{kind}: the numbers of {fields[0]} are {' and '.join(numbers)}. Use {LEAST} or more, and none of the images' own."
+                f"users.{kind}: the numbers of {fields[0]} are {' and '.join(numbers)}. Use {LEAST} or more, and no number that the images use themselves."
             )
         yield fields
 

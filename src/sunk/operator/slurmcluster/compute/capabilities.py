@@ -24,7 +24,7 @@ def security_context(cluster: ResolvedCluster, definition: NodeDefinition) -> di
     for capability, reason in needed(cluster):
         if capability in dropped:
             raise Refusal(
-                f"{definition.place}: securityContext drops {capability}, and {reason} needs it. Keep it, or change that."
+                f"{definition.place}: securityContext drops {capability}, but {reason} needs it. Keep the capability, or change that setting."
             )
         if capability not in added and "ALL" not in added:
             added.append(capability)
@@ -36,7 +36,7 @@ def needed(cluster: ResolvedCluster) -> Iterator[tuple[str, str]]:
     settings = {key.lower(): value for key, value in _SETTING.findall(slurm_conf(cluster))}
     # Without it slurmstepd may not read what processes of other users have done: MaxRSS stays empty, AveCPU is garbage.
     if settings.get("jobacctgathertype", "") == "jobacct_gather/linux":
-        yield "SYS_PTRACE", "accounting of jobs (JobAcctGatherType)"
+        yield "SYS_PTRACE", "job accounting (JobAcctGatherType)"
     # Without it slurmstepd may not bind tasks of other users to CPUs, and every one of their jobs fails.
     if "affinity" in settings.get("taskplugin", ""):
         yield "SYS_NICE", "slurmConfig.slurmCtld.taskPlugin task/affinity"

@@ -177,7 +177,7 @@ def shape(cluster: ResolvedCluster, definition: NodeDefinition) -> str:
 def _environment(definition: NodeDefinition) -> list[dict[str, Any]]:
     for variable in definition.env:
         if variable.name == POD_NAME or variable.name.startswith("SUNK_"):
-            raise Refusal(f"{definition.place}.env: {variable.name} is a variable that SUNK sets. Choose another name.")
+            raise Refusal(f"{definition.place}.env: {variable.name} is set by SUNK itself. Choose another name.")
     grace = definition.termination_grace_period_seconds
     made: list[dict[str, Any]] = [
         {"name": POD_NAME, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},

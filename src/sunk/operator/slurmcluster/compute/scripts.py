@@ -37,8 +37,8 @@ for script in {folder}/*; do
     [[ -f $script ]] || continue
     "$script" || {{
         code=$?
-        echo "${{script##*/}} ended with $code" >&2
-        {sick} "{what} ${{script##*/}} ended with $code, job $SLURM_JOB_ID"
+        echo "${{script##*/}} exited with code $code" >&2
+        {sick} "{what} ${{script##*/}} exited with code $code, job $SLURM_JOB_ID"
         exit "$code"
     }}
 done
@@ -107,7 +107,7 @@ def _services(cluster: ResolvedCluster) -> list[tuple[str, str, str]]:
     ours = {ENVIRONMENT: S6Service(type="oneshot", script=_WRITE_ENVIRONMENT)}
     for name in cluster.spec.compute.s6:
         if not _NAME.fullmatch(name):
-            raise Refusal(f"compute.s6.{name}: the name of a script has small letters, digits and dashes only.")
+            raise Refusal(f"compute.s6.{name}: names of scripts consist of lowercase letters, digits and dashes.")
     rows = []
     for name, service in (ours | cluster.spec.compute.s6).items():
         files = {"type": service.type, "script": service.script}

@@ -40,10 +40,10 @@ fi
 _MEND: Final = f"""\
 options=()
 if [ -e {_NUMBERED} ] && [ "$(cat {_ACCOUNTED} 2> /dev/null)" != "${_BOOKS}" ]; then
-    echo "accounting is now by ${_BOOKS}: taking the number of this cluster from there"
+    echo "accounting has moved to ${_BOOKS}: taking the cluster ID from there"
     rm {_NUMBERED}
 elif [ -e {_NUMBERED} ] && [ ! -e {_USAGE} ] && [ ! -e {_USAGE}.old ]; then
-    echo "the last slurmctld ended before it first wrote {_USAGE}: starting without it"
+    echo "the previous slurmctld ended before it first wrote {_USAGE}: starting without it"
     options=(-i)
 fi
 echo "${_BOOKS}" > {_ACCOUNTED}

@@ -20,7 +20,7 @@ _SECRET: Final = "/etc/sunk/secret"  # noqa: S105 - a folder
 _AT: Final = "accounting.extraConfig"
 _OURS: Final = ("authtype", "dbdhost", "dbdaddr", "dbdport", "slurmuser", "authalttypes", "authaltparameters")
 _STORAGE: Final = ("storagetype", "storagehost", "storageport", "storageuser", "storagepass", "storageloc")
-FORBIDDEN: Final = dict.fromkeys((*_OURS, *_STORAGE), "it follows from accounting in the values")
+FORBIDDEN: Final = dict.fromkeys((*_OURS, *_STORAGE), "SUNK sets it from accounting in the values")
 
 # slurmdbd reads its password from its file alone, which must be its own and nobody else's to read: no volume of
 # Kubernetes is, so the file is written here. Slurm takes \# for # and has no word for a quote.

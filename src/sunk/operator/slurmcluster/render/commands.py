@@ -16,15 +16,17 @@ NAMESPACE = "default"
     "--values",
     multiple=True,
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="A file of values, as for Helm. May be given several times; the last goes before.",
+    help="Values file, as for Helm. May be repeated; the last one wins.",
 )
-@click.option("--name", default="slurm", show_default=True, help="The release, which names the cluster.")
-@click.option("-n", "--namespace", default=NAMESPACE, show_default=True)
+@click.option("--name", default="slurm", show_default=True, help="Name of the release, and so of the cluster.")
+@click.option("-n", "--namespace", default=NAMESPACE, show_default=True, help="Namespace of the release.")
 @click.option(
-    "--definitions", is_flag=True, help="Show the compute definitions instead: composed, and what came whence."
+    "--definitions",
+    is_flag=True,
+    help="Show the composed compute definitions instead, with the layer that each value comes from.",
 )
-@click.option("--all", "everything", is_flag=True, help="With --definitions: also those that are not enabled.")
-@click.option("--configuration", is_flag=True, help="Show the files of Slurm's configuration instead.")
+@click.option("--all", "everything", is_flag=True, help="With --definitions: include those that are not enabled.")
+@click.option("--configuration", is_flag=True, help="Show the files of the Slurm configuration instead.")
 def render(  # noqa: PLR0913 - one argument an option
     *,
     chart: Path,
@@ -35,22 +37,22 @@ def render(  # noqa: PLR0913 - one argument an option
     everything: bool,
     configuration: bool,
 ) -> None:
-    """Print everything that the operator would build.
+    """Print the objects that the operator would create.
 
     \b
       sunk render charts/slurm -f my-values.yaml
       sunk render charts/slurm -f my-values.yaml --definitions --all
       sunk render charts/slurm -f my-values.yaml --configuration
 
-    Secrets are made in the cluster and not shown. What would be refused there is refused here, with the same words.
+    Secrets are created in the cluster and not shown. Values that the operator would refuse are refused here with the same message.
     """  # noqa: D301 - click's mark for a paragraph that is not wrapped
     from sunk.operator.slurmcluster.render.values import spec
     from sunk.operator.slurmcluster.resolve import resolve
 
     if definitions and configuration:
-        raise Refusal("--definitions and --configuration are two things to show: give one of them.")
+        raise Refusal("--definitions and --configuration exclude each other: choose one.")
     if everything and not definitions:
-        raise Refusal("--all says which definitions to show: give --definitions with it.")
+        raise Refusal("--all requires --definitions.")
     cluster_spec = spec(chart, values)
     if definitions:
         from sunk.operator.slurmcluster.render.layers import definitions as composed

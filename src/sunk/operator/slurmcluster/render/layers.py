@@ -35,8 +35,8 @@ def definitions(compute: Compute, *, everything: bool = False) -> str:
 
 def _others(nodes: Mapping[str, object]) -> str:
     if not nodes:
-        return "Put some under compute.nodes."
-    return f"There is {', '.join(sorted(nodes))}: --all shows them, and compute.nodes.<name>.enabled switches one on."
+        return "Add some under compute.nodes."
+    return f"Defined: {', '.join(sorted(nodes))}. --all shows them; set compute.nodes.<name>.enabled to enable one."
 
 
 def _title(composed: Composed, *, on: bool) -> str:

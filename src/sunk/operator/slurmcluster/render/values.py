@@ -42,25 +42,27 @@ def spec(chart: Path, files: Sequence[Path] = ()) -> SlurmClusterSpec:
     """The spec that `helm install` with these files would give a SlurmCluster; a typo is refused as Helm would."""
     merged = values(chart, files)
     if unknown := misspelt(merged, SlurmClusterSpec):
-        raise Refusal("the values do not make a SlurmCluster:" + "".join(f"\n  {problem}" for problem in unknown))
+        raise Refusal(
+            "these values are not valid for a SlurmCluster:" + "".join(f"\n  {problem}" for problem in unknown)
+        )
     try:
         # By way of JSON, as the API server gives it: what is passed on unread is kept as text.
         return msgspec.json.decode(msgspec.json.encode(merged), type=SlurmClusterSpec)
     except msgspec.ValidationError as wrong:
-        raise Refusal(f"the values do not make a SlurmCluster: {wrong}.") from wrong
+        raise Refusal(f"these values are not valid for a SlurmCluster: {wrong}.") from wrong
 
 
 def values(chart: Path, files: Sequence[Path] = ()) -> Tree:
     """What the chart's template writes as the spec, unchecked."""
     if not (chart / VALUES).is_file():
-        raise Refusal(f"{chart} is no chart: there is no {VALUES} in it. Give the path of charts/slurm.")
+        raise Refusal(f"{chart} is not a chart: it has no {VALUES}. Give the path of charts/slurm.")
     given: Tree = {}
     for file in files:
         given = over(given, read(file))
     merged = over_chart(read(chart / VALUES), given)
     compute = merged.get("compute") or {}
     if not isinstance(compute, dict):
-        raise Refusal(f"compute is a map of values, found {compute!r}.")
+        raise Refusal(f"compute must be a map, found {compute!r}.")
     own = compute.get("layers") or {}
     # A layer of somebody's own takes the whole place of one that the chart ships.
     merged["compute"] = compute | {"layers": layers(chart) | own}
@@ -76,7 +78,7 @@ def read(file: Path) -> Tree:
     except (yaml.YAMLError, UnicodeDecodeError) as wrong:
         raise Refusal(f"{file} is not YAML: {wrong}") from wrong
     if tree is not None and not isinstance(tree, dict):
-        raise Refusal(f"{file}: values are a map, found {type(tree).__name__}.")
+        raise Refusal(f"{file}: values must be a map, found {type(tree).__name__}.")
     return tree or {}
 
 
@@ -86,7 +88,7 @@ def layers(chart: Path) -> Tree:
     for file in sorted((chart / LAYERS).glob("*.yaml")):
         tree = read(file)
         if twice := sorted(set(made) & set(tree)):
-            raise Refusal(f"{file}: layer {twice[0]} stands in another file of {LAYERS} too. Take one of them out.")
+            raise Refusal(f"{file}: layer {twice[0]} is also defined in another file of {LAYERS}. Remove one of them.")
         made |= tree
     return made
 

@@ -55,9 +55,9 @@ PRUNED: Final = (
 """What is taken away when it is no longer wanted. Claims and Secrets hold what nobody could bring back."""
 
 
-_RENAME: Final = "Delete it or give it another name, or choose another name for the SlurmCluster."
+_RENAME: Final = "Delete or rename it, or choose another name for the SlurmCluster."
 _ADVICE: Final = {
-    "PersistentVolumeClaim": "If what is on it is meant for this one, name it as the existingClaim; else rename one of the two."
+    "PersistentVolumeClaim": "If this cluster should use its data, set it as existingClaim; otherwise rename one of the two."
 }
 
 At = tuple[str, str, str, str]
@@ -107,7 +107,7 @@ async def _uid(client: Client, body: dict[str, Any]) -> str:
     except NotFound:
         return ""
     if not _is_ours(record, body):
-        told = f"{kind} {at['namespace']}/{at['name']} is there already and is not of this SlurmCluster: nothing is changed."
+        told = f"{kind} {at['namespace']}/{at['name']} already exists and does not belong to this SlurmCluster: nothing was changed."
         raise Refusal(f"{told} {_ADVICE.get(kind, _RENAME)}")
     return record.metadata.uid
 

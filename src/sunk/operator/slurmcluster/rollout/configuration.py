@@ -27,9 +27,9 @@ BAD: Final = "BadConfiguration"
 READING: Final = "Reading"
 NOT_READ: Final = "NotRead"
 NOBODY: Final = "NobodyApplies"
-_NOBODY: Final = "syncer.enabled is false, so nothing makes Slurm read its configuration. Switch it on"
+_NOBODY: Final = "syncer.enabled is false, so nothing makes Slurm read its configuration. Set it to true"
 _LONGEST_VERSION: Final = 64
-_TRIED: Final = "it is tried by the daemons it is for, apart from them"
+_TRIED: Final = "testing the new configuration in a trial Pod before applying it"
 NO_ANNOTATIONS: Final[Mapping[str, str]] = {}
 
 
@@ -52,7 +52,10 @@ class ConfigurationRollout:
         ]
         if refused:
             return ConfigurationProgress(
-                wanted, reason=BAD, message=f"the last one stays; {'; '.join(refused)}", final=True
+                wanted,
+                reason=BAD,
+                message=f"keeping the previous configuration: {'; '.join(refused)}",
+                final=True,
             )
         if not all(result.done for result in results):
             keep = [*plan.probes, *(trial.pod["metadata"]["name"] for trial in trials)]
@@ -104,13 +107,11 @@ class ConfigurationRollout:
         if running == wanted:
             return replace(progress, message=plan.waits)
         if not up:
-            return replace(progress, reason=READING, message="slurmctld is not up yet")
+            return replace(progress, reason=READING, message="slurmctld is not running yet")
         await self._hasten(cluster, wanted)
         if report and report.config_trouble:
             return replace(progress, reason=NOT_READ, message=report.config_trouble)
-        return replace(
-            progress, reason=READING, message=f"slurmctld is to read {PARAMETER}={wanted}, and the syncer asks it to"
-        )
+        return replace(progress, reason=READING, message=f"waiting for slurmctld to read {PARAMETER}={wanted}")
 
     async def _hasten(self, cluster: ResolvedCluster, wanted: str) -> None:
         """Write to slurmctld's Pod: its kubelet looks at it at once then, and brings its files up to date."""

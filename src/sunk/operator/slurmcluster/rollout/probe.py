@@ -27,10 +27,9 @@ from sunk.model import names
 DEADLINE: Final = 180
 RETRY_AFTER: Final = 60.0
 """Seconds after which a probe Pod that ended without an answer is made again."""
-_BEGINNING: Final = ("", "ContainerCreating", "PodInitializing")
 _BEGUN_BY: Final = 20.0
 """Seconds after which a Pod on a Node has begun, unless a Secret, a key of one, or a claim is not there."""
-_LOOK: Final = "`kubectl -n {} describe pod {}` says which Secret, key or claim is missing"
+_LOOK: Final = "`kubectl -n {} describe pod {}` shows which Secret, key or claim is missing"
 
 
 class ProbeResult(Struct, frozen=True):
@@ -114,7 +113,9 @@ def _controllers(pod: Pod) -> set[str]:
 
 
 def _in_the_way(key: Key) -> ProbeResult:
-    return ProbeResult(done=False, message=f"Pod {key} is in the way and is not of this SlurmCluster: delete it")
+    return ProbeResult(
+        done=False, message=f"Pod {key} does not belong to this SlurmCluster and blocks a name it needs: delete it"
+    )
 
 
 def result_of(pod: Pod) -> ProbeResult:
@@ -123,7 +124,7 @@ def result_of(pod: Pod) -> ProbeResult:
             return ProbeResult(done=True, succeeded=True, message=_last_words(pod))
         case "Failed":
             own = _last_words(pod)
-            message = own or hindrance(pod) or pod.status.message or pod.status.reason or "it gave no reason"
+            message = own or hindrance(pod) or pod.status.message or pod.status.reason or "no reason given"
             return ProbeResult(done=True, message=message, mute=not own)
     return ProbeResult(done=False, message=hindrance(pod))
 
@@ -132,10 +133,10 @@ def hindrance(pod: Pod) -> str:
     """Why its container has not begun, where that may last: an image that is not there, no Node for it."""
     for container in pod.status.container_statuses:
         waiting = container.state.waiting
-        if waiting is not None and waiting.reason not in _BEGINNING:
+        if waiting is not None and not waiting.starting:
             return f"{waiting.reason}: {waiting.message}"
         if waiting is not None and waiting.reason and _age(pod) > _BEGUN_BY:
-            return f"it waits for what it mounts: {_LOOK.format(pod.key.namespace, pod.key.name)}"
+            return f"waiting for its volumes: {_LOOK.format(pod.key.namespace, pod.key.name)}"
     unscheduled = (
         condition.message
         for condition in pod.status.conditions

@@ -9,5 +9,12 @@ for _ in $(seq 100); do [ -S /run/slurm/sack.socket ] && break; sleep 0.1; done
 
 jobs=$(squeue --noheader --all --array --partition="$PARTITIONS" --format=%i 2>/tmp/said) || jobs=unknown
 [ -z "$jobs" ] && exit 0
-{ [ "$jobs" = unknown ] && tail -1 /tmp/said || echo "$(wc -w <<< "$jobs") jobs, one is $(head -1 <<< "$jobs")"; } | tee /dev/termination-log
+count=$(wc -w <<< "$jobs") first=$(head -1 <<< "$jobs")
+if [ "$jobs" = unknown ]; then
+    tail -1 /tmp/said
+elif [ "$count" -eq 1 ]; then
+    echo "1 job ($first)"
+else
+    echo "$count jobs, for example $first"
+fi | tee /dev/termination-log
 exit 1

@@ -65,15 +65,15 @@ async def etc_files(client: Client, cluster: ResolvedCluster) -> dict[str, str]:
     except NotFound:
         raise Refusal(_missing(ReferencedObject(ETC_FILES, "ConfigMap", name), cluster)) from None
     if config_map.binary_data:
-        raise Refusal(f"{ETC_FILES}: {min(config_map.binary_data)} of ConfigMap {name} is no text. Take it out.")
+        raise Refusal(f"{ETC_FILES}: {min(config_map.binary_data)} of ConfigMap {name} is not text. Remove it.")
     size = sum(len(text.encode()) for text in config_map.data.values())
     if size > LARGEST:
-        raise Refusal(f"{ETC_FILES}: the files of ConfigMap {name} have {size} bytes, and there is room for {LARGEST}.")
+        raise Refusal(f"{ETC_FILES}: the files of ConfigMap {name} have {size} bytes; at most {LARGEST} fit.")
     return {file: text for file, text in config_map.data.items() if file not in _KEYS}
 
 
 def _missing(referenced: ReferencedObject, cluster: ResolvedCluster) -> str:
-    return f"{referenced.at}: there is no {referenced.kind} {cluster.namespace}/{referenced.name}. Make it."
+    return f"{referenced.at}: {referenced.kind} {cluster.namespace}/{referenced.name} does not exist. Create it."
 
 
 def _claims(cluster: ResolvedCluster) -> Iterator[tuple[str, str]]:

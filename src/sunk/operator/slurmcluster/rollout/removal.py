@@ -54,7 +54,7 @@ class ClusterRemoval:
     def _tell(self, cluster: SlurmCluster, left: tuple[NodeSet, ...]) -> None:
         regarding = about(cluster, kind=SLURMCLUSTER.name, api_version=SLURMCLUSTER.api_version)
         names_left = ", ".join(sorted(node_set.metadata.name for node_set in left))
-        note = f"waits for the nodes of {names_left} to leave, which they do when their jobs have ended"
+        note = f"waiting for the nodes of {names_left}: they leave when their jobs have ended"
         self._recorder.tell(regarding, "Leaving", note, action="Delete")
 
     async def _finalizers(self, cluster: SlurmCluster, wanted: tuple[str, ...]) -> SlurmCluster:

@@ -57,7 +57,7 @@ class PartitionRetirement:
         if not gone:
             return ConfigurationPlan(*marked(asked_for, cluster=cluster))
         drained, mark = marked(beside(etc, configuration(cluster, before=before)), cluster=cluster)
-        words = f"partition {', '.join(gone)} stays, drained, until no job names it"
+        words = f"partition {', '.join(gone)} stays drained until no job uses it"
         if mark != known:
             return ConfigurationPlan(drained, mark, waits=words)
         probe = queue_probe(cluster, gone)

@@ -40,7 +40,7 @@ async def ensure(client: Client, wanted: NeededSecret, *, namespace: str, labels
         await _make(client, wanted, namespace=namespace, labels=labels)
     elif not await _is_there(client, wanted.name, namespace=namespace):
         raise MissingSecret(
-            f"{wanted.at}: there is no Secret {namespace}/{wanted.name}. Make it, with {_listed(wanted)}."
+            f"{wanted.at}: Secret {namespace}/{wanted.name} does not exist. Create it with {_listed(wanted)}."
         )
 
 

@@ -1,8 +1,7 @@
 """What people see of a SlurmCluster: which of its parts are there."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
-from typing import Final, Literal
+from typing import Final
 
 from msgspec import Struct
 
@@ -11,8 +10,9 @@ from sunk.model import names
 from sunk.model.cluster.kind import SlurmClusterSpec, SlurmClusterStatus
 from sunk.model.contract import conditions
 from sunk.model.contract.report import Report
-from sunk.model.nodeset import Condition
+from sunk.model.wording import counted
 from sunk.objects.nodesets import NodeSet
+from sunk.operator.conditions import DraftCondition, dated
 
 READY: Final = "Ready"
 NO_NODE_FITS: Final = "NoNodeFits"
@@ -20,14 +20,13 @@ UNREACHABLE: Final = "SlurmUnreachable"
 STUCK: Final = "Stuck"
 DELAYED: Final = "Delayed"
 IN_PART: Final = (conditions.HELD, STUCK, DELAYED)
-_LONGEST: Final = 1000
 _NOWHERE: Final = (
-    "no Node fits. Look at its affinity, tolerations and resources, and at the labels and taints of Nodes; disable it if "
-    "its Nodes are still to come"
+    "no Node fits. Check its affinity, tolerations and resources against the labels and taints of the Nodes; disable it "
+    "if its Nodes do not exist yet"
 )
-_CLAIMED: Final = "A Node serves one NodeSet: take it out there, or choose other Nodes here"
-_OLD: Final = "nothing follows a cordon, and what is said about nodes may be old"
-_RETURNS: Final = "it was taken out and is wanted again: it is made anew when its nodes have left"
+_CLAIMED: Final = "A Node serves only one NodeSet: remove it there, or select other Nodes here"
+_OLD: Final = "drains do not follow cordons, and the reported state of nodes may be outdated"
+_RETURNS: Final = "being deleted; will be recreated when its nodes are gone"
 
 
 class WorkloadStatus(Struct, frozen=True, gc=False, rename="camel"):
@@ -88,9 +87,6 @@ class ClusterObservation(Struct, frozen=True):
         return [node_set for node_set in self.node_sets if node_set.metadata.deletion_timestamp is not None]
 
 
-DraftCondition = tuple[str, bool, str, str]
-
-
 def status(
     meta: Metadata, spec: SlurmClusterSpec, *, before: SlurmClusterStatus, observed: ClusterObservation
 ) -> SlurmClusterStatus:
@@ -104,7 +100,7 @@ def status(
             READY,
             not lacking,
             conditions.LACKING if lacking else "Available",
-            "; ".join(lacking) or "all of it is there",
+            "; ".join(lacking) or "All components are available",
         )
     )
     return SlurmClusterStatus(
@@ -115,7 +111,7 @@ def status(
         node_sets=len(observed.staying),
         nodes_desired=sum(node_set.status.desired_number_scheduled for node_set in observed.staying),
         nodes_ready=sum(node_set.status.number_ready for node_set in observed.staying),
-        conditions=tuple(_conditions(meta, before=before, drafts=[ready, *drafts])),
+        conditions=tuple(dated([ready, *drafts], before=before.conditions, generation=meta.generation)),
         syncer=before.syncer,
         suspicion_answered=before.suspicion_answered,
     )
@@ -136,10 +132,10 @@ def _draft_conditions(spec: SlurmClusterSpec, observed: ClusterObservation) -> I
 
 def _part(observed: ClusterObservation, kind: str, wanted: tuple[str, ...]) -> DraftCondition:
     if not wanted:
-        return kind, True, "NotWanted", "it is switched off, or somebody else's"
+        return kind, True, "NotWanted", "disabled, or not managed by SUNK"
     missing = [name for name in wanted if name not in observed.workloads]
     if missing:
-        return kind, False, conditions.NOT_MADE, f"{', '.join(missing)} is still to be made"
+        return kind, False, conditions.NOT_MADE, f"{', '.join(missing)} not created yet"
     late = [_words(name, observed.workloads[name]) for name in wanted if not observed.workloads[name].there]
     return (
         (kind, False, conditions.NOT_READY, ", ".join(late))
@@ -149,7 +145,7 @@ def _part(observed: ClusterObservation, kind: str, wanted: tuple[str, ...]) -> D
 
 
 def _words(name: str, workload: Workload) -> str:
-    return f"{workload.status.ready_replicas} of {workload.spec.replicas} {name} are ready"
+    return f"{name}: {workload.status.ready_replicas} of {workload.spec.replicas} ready"
 
 
 def _node_sets(spec: SlurmClusterSpec, observed: ClusterObservation) -> DraftCondition:
@@ -161,7 +157,7 @@ def _node_sets(spec: SlurmClusterSpec, observed: ClusterObservation) -> DraftCon
     late += [f"{node_set.metadata.name}: {_RETURNS}" for node_set in observed.leaving if _is_wanted(spec, node_set)]
     if late:
         return kind, False, conditions.NODES_MISSING, ", ".join(late)
-    told = f"{len(observed.staying)} NodeSets have their nodes"
+    told = f"all nodes ready in {counted(len(observed.staying), 'NodeSet')}" if observed.staying else "no NodeSets"
     return kind, True, "Ready", f"{told}; {leaving_message(observed.leaving)}" if observed.leaving else told
 
 
@@ -181,7 +177,7 @@ def _nowhere(unfit: Iterable[NodeSet]) -> Iterator[str]:
 def leaving_message(leaving: Iterable[NodeSet]) -> str:
     """What is to be said about NodeSets that nobody asks for any more, and that wait for their jobs."""
     told = ", ".join(sorted(node_set.metadata.name for node_set in leaving))
-    return f"the nodes of {told} leave when their jobs have ended, or with them if {names.FORCE_DELETION}=true is on the NodeSet"
+    return f"the nodes of {told} leave when their jobs have ended, or at once if the NodeSet has {names.FORCE_DELETION}=true"
 
 
 def _is_wanted(spec: SlurmClusterSpec, node_set: NodeSet) -> bool:
@@ -213,21 +209,19 @@ def _nodes(node_set: NodeSet) -> str:
         ),
         "",
     )
-    return told or f"{node_set.status.number_ready} of {node_set.status.desired_number_scheduled} nodes are ready"
+    return told or f"{node_set.status.number_ready} of {node_set.status.desired_number_scheduled} nodes ready"
 
 
 def _configuration(progress: ConfigurationProgress) -> DraftCondition:
     if progress.wanted and progress.wanted == progress.applied:
-        return conditions.CONFIG_APPLIED, True, "Applied", progress.message or "Slurm runs with it"
-    return conditions.CONFIG_APPLIED, False, progress.reason, progress.message or "not in force yet"
+        return conditions.CONFIG_APPLIED, True, "Applied", progress.message or "Slurm runs this configuration"
+    return conditions.CONFIG_APPLIED, False, progress.reason, progress.message or "not applied yet"
 
 
 def _in_step(spec: SlurmClusterSpec, observed: ClusterObservation) -> DraftCondition:
     """Whether Slurm and Kubernetes are kept in step, and what of it waits."""
     if not spec.syncer.enabled or not spec.syncer.replicas or not spec.controller.replicas:
-        cause = (
-            "controller.replicas is 0" if spec.syncer.enabled and spec.syncer.replicas else "the syncer is switched off"
-        )
+        cause = "controller.replicas is 0" if spec.syncer.enabled and spec.syncer.replicas else "the syncer is disabled"
         return (
             conditions.IN_STEP,
             False,
@@ -241,7 +235,7 @@ def _in_step(spec: SlurmClusterSpec, observed: ClusterObservation) -> DraftCondi
         return kind, False, UNREACHABLE, f"{report.unseen}; {_OLD}"
     if not there:
         return kind, False, reason, f"{message}; {_OLD}"
-    return _waits(report) if report is not None else (kind, False, "Waiting", "the syncer is yet to say")
+    return _waits(report) if report is not None else (kind, False, "Waiting", "the syncer has not reported yet")
 
 
 def _waits(report: Report) -> DraftCondition:
@@ -250,19 +244,10 @@ def _waits(report: Report) -> DraftCondition:
             conditions.IN_STEP,
             False,
             conditions.HELD,
-            f"nothing is deleted while this is hard to believe: {report.held}",
+            f"deletions are held until this is confirmed: {report.held}",
         )
     if report.stuck:
         return conditions.IN_STEP, False, STUCK, "; ".join(report.stuck)
     if report.delayed:
         return conditions.IN_STEP, False, DELAYED, report.delayed
-    return conditions.IN_STEP, True, conditions.IN_STEP, "Slurm's nodes and their Pods are kept in step"
-
-
-def _conditions(meta: Metadata, *, before: SlurmClusterStatus, drafts: Sequence[DraftCondition]) -> Iterable[Condition]:
-    now = datetime.now(UTC).replace(microsecond=0)
-    for kind, holds, reason, message in drafts:
-        told: Literal["True", "False"] = "True" if holds else "False"
-        old = next((condition for condition in before.conditions if condition.type == kind), None)
-        since = old.last_transition_time if old is not None and old.status == told else now
-        yield Condition(kind, told, since, reason, message[:_LONGEST], meta.generation)
+    return conditions.IN_STEP, True, conditions.IN_STEP, "Slurm nodes and their Pods are in sync"

@@ -35,7 +35,7 @@ refuse_unknown_plugin() { # LOG DAEMON
     for plugin in $(sed -E -n "s/.*(error|fatal): .* for ([a-z_]+\/[^ :]+).*/\2/p" "$1" | uniq); do
         if [[ -d $plugins && ! -e $plugins/${plugin/\//_}.so ]]; then
             line=$(grep -hi "=.*$plugin" "$CANDIDATE"/*.conf | grep -m 1 .)
-            refuse "${line:-$plugin}: $2 does not start with it, there is no plugin $plugin in $IMAGE"
+            refuse "${line:-$plugin}: $2 cannot start: $IMAGE has no plugin $plugin"
         fi
     done
 }
@@ -135,7 +135,7 @@ look_for_files() {
     for key in Prolog Epilog TaskProlog TaskEpilog HealthCheckProgram UnkillableStepProgram; do
         path=$(value "$key")
         if [[ $path == /* ]] && ! elsewhere "$path" && ! compgen -G "$path" > /dev/null; then
-            refuse "$key=$path: there is no such file in $IMAGE, which runs on compute nodes, nor a volume for it"
+            refuse "$key=$path: no such file in the compute image $IMAGE, and no volume provides it"
         fi
     done
     mpi=$(value MpiDefault)
@@ -182,7 +182,7 @@ judge() { # LOG
     file=$(sed -E -n 's/.*dlopen\(([^)]+)\).*/\1/p' "$1" | grep -m 1 .)
     if [[ -n $file ]] && elsewhere "$file"; then return; fi
     if ! grep -qE '(error|fatal): .*(Permission denied|Operation not permitted|Read-only file system|No such device|init\(\) callback failed|lib (was|wasn.t|not) .*found|NVML|lib(nvidia|cuda|rocm|ze_))' "$1"; then
-        refuse "slurmd does not start with it: $(words "$1")"
+        refuse "slurmd fails to start with this configuration: $(words "$1")"
     fi
 }
 

@@ -34,8 +34,8 @@ UNKILLABLE: Final = f"{SCRIPTS}/unkillable"
 JWT_KEY: Final = "jwt_hs256.key"
 EXTRA: Final = "slurmConfig.extraConfig"
 
-_PLACE: Final = "it follows from names, Services and volumes of the cluster"
-_ACCOUNT: Final = "it follows from accounting in the values"
+_PLACE: Final = "SUNK sets it from the names, Services and volumes of the cluster"
+_ACCOUNT: Final = "SUNK sets it from accounting in the values"
 FORBIDDEN: Final = {
     **dict.fromkeys(
         (
@@ -46,8 +46,8 @@ FORBIDDEN: Final = {
         _PLACE,
     ),
     **dict.fromkeys(("accountingstoragetype", "accountingstoragehost", "accountingstorageport"), _ACCOUNT),
-    "partitionname": "compute.partitions is the place for partitions",
-    "nodename": "nodes bring themselves in; compute.nodes defines them",
+    "partitionname": "define partitions in compute.partitions",
+    "nodename": "nodes register themselves; define them in compute.nodes",
 }
 JOINED: Final = ("SlurmctldParameters", "SchedulerParameters", "GresTypes", "AccountingStorageTRES")
 """Lists: what people add there stands beside ours, and does not take it away."""

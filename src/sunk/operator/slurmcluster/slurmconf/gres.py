@@ -32,8 +32,8 @@ def gpus(definition: NodeDefinition) -> tuple[str, int] | None:
     match = _GPUS.fullmatch(definition.gres_gpu)
     if match is None:
         raise Refusal(
-            f"{definition.place}.gresGpu: {definition.gres_gpu!r} is not a type and a number of GPUs. Write h100:8 for "
-            "eight of type h100, or 8 if they have none."
+            f"{definition.place}.gresGpu: {definition.gres_gpu!r} is not a type and number of GPUs. Write h100:8 for "
+            "eight of type h100, or 8 without a type."
         )
     return (match["type"] or "", int(match["count"])) if int(match["count"]) else None
 

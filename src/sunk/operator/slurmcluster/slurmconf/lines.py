@@ -27,8 +27,8 @@ def word(value: str | int, *, at: str) -> str:
     text = str(value)
     if not _WORD.fullmatch(text):
         raise Refusal(
-            f"{at}: {text!r} would begin another setting or line of Slurm's configuration. Leave out blanks, quotes, "
-            "line breaks, backslashes and #."
+            f"{at}: {text!r} would start another setting or line of the Slurm configuration. Leave out blanks, "
+            "quotes, line breaks, backslashes and #."
         )
     return text
 
@@ -37,7 +37,7 @@ def pairs(settings: Mapping[str, str | int], *, at: str = "") -> Iterator[str]:
     """`Key=Value` for each; `at` is the path of a map whose keys people have written too."""
     for key, value in settings.items():
         if not _KEY.fullmatch(key):
-            raise Refusal(f"{at}: {key!r} is no setting of Slurm: those are letters and digits only.")
+            raise Refusal(f"{at}: {key!r} is not a Slurm setting: names consist of letters and digits.")
         yield f"{key}={word(value, at=f'{at}.{key}' if at else key)}"
 
 
@@ -49,10 +49,10 @@ def owned(text: str, *, at: str, forbidden: Mapping[str, str] | None = None) -> 
     lines = list(_joined(text, at=at))
     for line in lines:
         if _INCLUDE.match(line):
-            raise Refusal(f"{at}: {line!r} would read a file of the Pod it is in. Write its lines here instead.")
+            raise Refusal(f"{at}: {line!r} would read a file inside the Pod. Put the lines here instead.")
         for key in keys(line):
             if advice := (forbidden or {}).get(key.lower()):
-                raise Refusal(f"{at}: {key} is not for this text: {advice}.")
+                raise Refusal(f"{at}: {key} cannot be set here: {advice}.")
     return lines
 
 
@@ -70,7 +70,7 @@ def _joined(text: str, *, at: str) -> Iterator[str]:
     begun = ""
     for physical in text.replace("\r\n", "\n").split("\n"):
         if _CONTROL.search(physical):
-            raise Refusal(f"{at}: {physical!r} has a control character in it. Take it out.")
+            raise Refusal(f"{at}: {physical!r} contains a control character. Remove it.")
         line = begun + _COMMENT.sub(r"\1", physical).rstrip()
         begun = ""
         if (len(line) - len(line.rstrip("\\"))) % 2:
@@ -79,5 +79,5 @@ def _joined(text: str, *, at: str) -> Iterator[str]:
             yield line.strip()
     if begun:
         raise Refusal(
-            f"{at}: the last line ends with a backslash, and would swallow what comes behind it. Take it out."
+            f"{at}: the last line ends with a backslash, which would swallow the line after it. Remove the backslash."
         )

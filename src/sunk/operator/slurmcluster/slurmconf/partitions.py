@@ -45,7 +45,7 @@ def _written(text: str) -> list[str]:
         first = keys(line)[:1]
         if not first or first[0].lower() not in _BEGINNINGS or not line.lower().startswith(first[0].lower()):
             raise Refusal(
-                f"{AT}: {line!r} should begin with PartitionName= or NodeSet=. Other settings have a place of their own."
+                f"{AT}: {line!r} must begin with PartitionName= or NodeSet=. Other settings belong elsewhere."
             )
     return lines
 
@@ -65,7 +65,9 @@ def _made(cluster: ResolvedCluster, definition: NodeDefinition) -> Iterator[str]
 def _said(definition: NodeDefinition) -> dict[str, str | int]:
     for key in definition.partition_config:
         if key.lower() in _OURS:
-            raise Refusal(f"{definition.place}.partitionConfig: {key} is ours. Write a partition of your own in {AT}.")
+            raise Refusal(
+                f"{definition.place}.partitionConfig: SUNK itself sets {key}. Define your own partition in {AT}."
+            )
     return dict(definition.partition_config)
 
 

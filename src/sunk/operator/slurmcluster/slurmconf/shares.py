@@ -38,8 +38,8 @@ def share(definition: NodeDefinition, *, reserved: Quantity) -> Share:
     left = memory // MEBIBYTE - reserve
     if left <= 0:
         raise Refusal(
-            f"{definition.place}.resources: its memory of {rendered(memory)} is no more than compute.reservedMemory "
-            f"({reserved}), so that nothing is left for jobs. Raise the one or lower the other."
+            f"{definition.place}.resources: memory {rendered(memory)} does not exceed compute.reservedMemory "
+            f"({reserved}), so nothing is left for jobs. Raise memory or lower reservedMemory."
         )
     return Share(_cpus(definition), memory=left, reserve=reserve)
 
@@ -59,7 +59,7 @@ def resources(definition: NodeDefinition, *, reserved: Quantity) -> dict[str, An
     for name in requests.keys() & limits.keys():
         if amount(requests[name]) > amount(limits[name]):
             raise Refusal(
-                f"{definition.place}.resources: requests.{name} is {requests[name]}, which is more than limits.{name}, "
+                f"{definition.place}.resources: requests.{name} is {requests[name]}, more than limits.{name}, "
                 f"{limits[name]}. Kubernetes refuses such a Pod: set both."
             )
     made = {"limits": _texts(limits), "requests": _texts(requests)}

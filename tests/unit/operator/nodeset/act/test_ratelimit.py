@@ -41,7 +41,7 @@ async def test_one_that_keeps_ending_waits_longer_and_longer_up_to_a_bound() -> 
     assert pauses[-1] == LONGEST
 
 
-async def test_one_that_lasted_begins_anew() -> None:
+async def test_one_that_lasted_starts_over() -> None:
     backoff = RecreateBackoff()
     await replaced_for(backoff, seconds=100)
     await asyncio.sleep(CALM + 1)

@@ -69,15 +69,13 @@ def test_the_selector_finds_the_pods_of_this_set_only() -> None:
 def test_all_ready_is_said_with_the_generation_it_is_about() -> None:
     found = said(seen(member()), "Ready")
     assert (found.status, found.reason, found.observed_generation) == ("True", "AllReady", 7)
-    assert found.message == "1 of 1 nodes are ready"
+    assert found.message == "1 of 1 nodes ready"
 
 
 def test_too_few_nodes_that_fit_are_said_with_where_to_look() -> None:
     found = said(seen(member(), desired=3), "Ready")
     assert found.status == "False"
-    assert found.message == (
-        "1 of 3 nodes are ready; only 1 Nodes fit: look at required node affinity, taints and requests"
-    )
+    assert found.message == ("1 of 3 nodes ready; only 1 Node fits: check required node affinity, taints and requests")
 
 
 def test_a_generation_that_was_not_acted_upon_is_not_called_observed() -> None:

@@ -70,7 +70,7 @@ def test_a_node_that_is_not_selected_may_neither_join_nor_stay() -> None:
     assert unfit(node(labels={"zone": "a"}), asked) is None
     assert unfit_to_join(node(labels={"zone": "a"}), asked, taken={}) is None
     for why in (unfit(node(), asked), unfit_to_join(node(), asked, taken={})):
-        assert why == "the required node affinity of the template does not match it"
+        assert why == "the template's required node affinity does not match"
 
 
 def test_a_cordoned_node_may_stay_but_not_join() -> None:
@@ -96,7 +96,8 @@ def test_a_foreign_taint_ends_membership_unless_it_is_tolerated(effect: str) -> 
     tainted = node(LOCKED, FAN | {"effect": effect})
     willing = Demand(tolerations=(Toleration(key="fan", value="bad"),))
     for why in (unfit(tainted, CPU), unfit_to_join(tainted, CPU, taken={})):
-        assert why == f"it has the taint fan=bad:{effect}, which the template does not tolerate for good"
+        bounded = " without tolerationSeconds" if effect == "NoExecute" else ""
+        assert why == f"the template needs a toleration for the Node's taint fan=bad:{effect}{bounded}"
     assert unfit(tainted, willing) is None
     assert unfit_to_join(tainted, willing, taken={}) is None
 
@@ -128,7 +129,7 @@ def test_a_node_that_is_being_deleted_may_not_join() -> None:
 def test_requests_must_fit_beside_what_stays() -> None:
     assert unfit_to_join(node(), CPU, taken={"cpu": 8 * ONE}) is None
     why = unfit_to_join(node(), CPU, taken={"cpu": 8 * ONE + 10**6})
-    assert why == "cpu: 8 wanted, 7999m of 16 left beside Pods that stay"
+    assert why == "cpu: 8 requested, 7999m of 16 free (Pods that will not be evicted use the rest)"
 
 
 def test_a_full_node_may_stay() -> None:
@@ -139,12 +140,12 @@ def test_a_resource_that_the_node_does_not_have_does_not_fit() -> None:
     asked = Demand(requests={"nvidia.com/gpu": ONE})
     assert unfit_to_join(node(), asked, taken={}) is None
     why = unfit_to_join(node(room={"cpu": "16", "pods": "110"}), asked, taken={})
-    assert why == "nvidia.com/gpu: 1 wanted, 0 of 0 left beside Pods that stay"
+    assert why == "nvidia.com/gpu: 1 requested, 0 of 0 free"
 
 
 def test_the_places_for_pods_are_counted() -> None:
     assert unfit_to_join(node(room=ROOM | {"pods": "3"}), CPU, taken={"pods": 2 * ONE}) is None
-    assert "pods: 1 wanted, 0 of 3" in (
+    assert "pods: 1 requested, 0 of 3" in (
         unfit_to_join(node(room=ROOM | {"pods": "3"}), CPU, taken={"pods": 3 * ONE}) or ""
     )
 

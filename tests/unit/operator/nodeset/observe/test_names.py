@@ -37,7 +37,7 @@ def test_the_first_internal_ipv4_address_counts() -> None:
 def test_without_an_ipv4_address_there_is_no_name(found: Node, shown: str) -> None:
     with pytest.raises(NameRefused) as refused:
         address_name("gpu", found)
-    assert f"Node node-1 has no internal IPv4 address to name its Slurm node by, found {shown}" in str(refused.value)
+    assert f"Node node-1 has no internal IPv4 address to name its Slurm node by (found: {shown})" in str(refused.value)
     assert "spec.naming to ordinal" in str(refused.value)
 
 
@@ -47,10 +47,10 @@ def test_the_longest_prefix_fits() -> None:
 
 @pytest.mark.parametrize("prefix", ["x" * 56, "Gpu", "gpu_a", "-gpu", "", "gpu.a", "gpü"])
 def test_what_would_be_no_dns_label_is_refused(prefix: str) -> None:
-    with pytest.raises(NameRefused, match="is no name for a Pod"):
+    with pytest.raises(NameRefused, match="is not a valid Pod name"):
         address_name(prefix, node("10.0.1.2"))
     if len(prefix) < 56:
-        with pytest.raises(NameRefused, match="is no name for a Pod"):
+        with pytest.raises(NameRefused, match="is not a valid Pod name"):
             ordinal_name(prefix, ())
 
 

@@ -48,7 +48,7 @@ async def test_a_date_that_is_ahead_of_us_is_no_credit() -> None:
     assert absences().left([gone(-3600)]) == {"a": GRACE}
 
 
-async def test_one_that_came_and_went_while_nobody_led_begins_anew() -> None:
+async def test_one_that_came_and_went_while_nobody_led_starts_over() -> None:
     store = Store[Node]("nodes")
     found = absences(store)
     there = replace(node("a"), metadata=Metadata(name="a", resource_version="1"))

@@ -107,7 +107,7 @@ async def test_where_no_node_is_left_it_is_told_whose_they_are(stores: Stores) -
     assert stores.take(GPU).claimed_by == (), "one is left"
 
 
-async def test_a_node_that_registers_anew_without_its_claim_stays_with_its_set(stores: Stores) -> None:
+async def test_a_node_that_registers_again_without_its_claim_stays_with_its_set(stores: Stores) -> None:
     other = nodeset("other", uid=OTHER)
     stores.put(GPU, other, node("a", address="10.0.0.1"), node_slice(other, 0, entry("other-0", at="a")))
     assert candidates(stores.take(GPU)) == []

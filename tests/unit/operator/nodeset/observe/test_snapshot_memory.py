@@ -122,13 +122,14 @@ def fresh(stores: Stores) -> Observer:
 
 
 def compare(stores: Stores, owner: NodeSet, asked: Demand | None) -> None:
-    seen, anew = stores.take(owner, asked), fresh(stores).snapshot(owner, asked)
-    assert (seen.wait is None) == (anew.wait is None), "how long it is depends on when somebody was first missed"
-    assert replace(seen, wait=None) == replace(anew, wait=None)
-    plain = replace(anew, members=member_list([*anew.members]))
+    seen, rebuilt = stores.take(owner, asked), fresh(stores).snapshot(owner, asked)
+    assert (seen.wait is None) == (rebuilt.wait is None), "how long it is depends on when somebody was first missed"
+    assert replace(seen, wait=None) == replace(rebuilt, wait=None)
+    plain = replace(rebuilt, members=member_list([*rebuilt.members]))
     assert [view(seen) for view in VIEWS] == [view(plain) for view in VIEWS]
     plans = [
-        plan(owner, one, revision="new", usable=asked is not None, batch=500, moment=NOW) for one in (seen, anew, plain)
+        plan(owner, one, revision="new", usable=asked is not None, batch=500, moment=NOW)
+        for one in (seen, rebuilt, plain)
     ]
     assert plans[0] == plans[1] == plans[2]
     joined = [entry(one.name, at=one.node) for one in plans[0].joins]

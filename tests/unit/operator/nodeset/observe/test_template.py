@@ -62,13 +62,13 @@ def test_a_template_without_slurmd_is_refused_and_says_what_there_is() -> None:
     said = complaint({"spec": {"containers": [{"name": "main"}, {"name": "munge"}]}})
     assert said == (
         "the Pod template is not valid: spec.containers needs a container named 'slurmd', which runs jobs; "
-        "there is only 'main', 'munge'."
+        "found only 'main', 'munge'."
     )
 
 
 @pytest.mark.parametrize("tree", [{}, {"spec": None}, {"spec": {"containers": []}}])
 def test_an_empty_template_is_refused(tree: Any) -> None:
-    assert "there is none" in complaint(tree)
+    assert "found none" in complaint(tree)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_an_empty_template_is_refused(tree: Any) -> None:
         ({"containers": {"slurmd": {}}}, "spec.containers: expected `array`, got `object`"),
         (
             {"containers": [{"name": "slurmd", "resources": {"requests": {"cpu": "lots"}}}]},
-            "spec.containers[0].resources.requests: cpu: 'lots' is no quantity",
+            "spec.containers[0].resources.requests: cpu: 'lots' is not a quantity",
         ),
         (
             {"containers": [{"name": "slurmd", "resources": {"limits": {"memory": "-1Gi"}}}]},
@@ -86,7 +86,7 @@ def test_an_empty_template_is_refused(tree: Any) -> None:
         ),
         (
             {"containers": [{"name": "slurmd"}], "resources": {"requests": {"nvidia.com/gpu": 1}}},
-            "spec.resources.requests: a Pod as a whole asks for cpu, memory and huge pages only",
+            "spec.resources.requests: resources of a whole Pod are limited to cpu, memory and huge pages",
         ),
         (
             {

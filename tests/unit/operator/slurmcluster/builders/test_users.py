@@ -55,13 +55,13 @@ def test_a_list_of_somebody_else_is_taken_as_it_is_and_has_to_be_there() -> None
 @pytest.mark.parametrize(
     ("users", "complaint"),
     [
-        ({"passwd": "alice:*:2001:2001"}, "4 fields between colons, not 7"),
+        ({"passwd": "alice:*:2001:2001"}, "4 fields separated by colons instead of 7"),
         ({"passwd": "root:*:0:0::/root:/bin/sh"}, "numbers of root are 0 and 0. Use 500 or more"),
         ({"passwd": "eve:*:64030:64030::/home/eve:/bin/sh"}, "numbers of eve are 64030 and 64030"),
         ({"passwd": "a:*:2001:0::/a:/bin/sh"}, "2001 and 0"),
-        ({"passwd": "a:$6$abc:2001:2001::/a:/bin/sh"}, "everybody can read a ConfigMap"),
-        ({"passwd": "A b:*:2001:2001::/a:/bin/sh"}, "is no name"),
-        ({"group": "a:*:2001:\na:*:2002:"}, "users.group: a is there twice"),
+        ({"passwd": "a:$6$abc:2001:2001::/a:/bin/sh"}, "a ConfigMap is not secret"),
+        ({"passwd": "A b:*:2001:2001::/a:/bin/sh"}, "is not a valid name"),
+        ({"group": "a:*:2001:\na:*:2002:"}, "users.group: a appears twice"),
         ({"authorizedKeys": {"../x": "k"}}, "users.authorizedKeys"),
     ],
 )
@@ -108,7 +108,7 @@ def test_capabilities_of_people_stay() -> None:
 def test_a_capability_that_is_needed_cannot_be_dropped() -> None:
     dropped = {"capabilities": {"drop": ["SYS_NICE"]}}
     assert capabilities(securityContext=dropped) == ["SYS_PTRACE"]
-    with pytest.raises(Refusal, match=r"^compute\.nodes\.cpu: securityContext drops SYS_NICE, and .* task/affinity"):
+    with pytest.raises(Refusal, match=r"^compute\.nodes\.cpu: securityContext drops SYS_NICE, but .* task/affinity"):
         capabilities({"slurmConfig": {"slurmCtld": {"taskPlugin": "task/affinity"}}}, securityContext=dropped)
 
 

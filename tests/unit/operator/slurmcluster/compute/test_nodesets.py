@@ -162,7 +162,7 @@ def hashed(**compute: Any) -> str:
     return said
 
 
-def test_pods_are_made_anew_for_scripts_that_run_when_they_start_and_not_for_others() -> None:
+def test_pods_are_recreated_for_scripts_that_run_when_they_start_and_not_for_others() -> None:
     script = {"type": "oneshot", "script": "true"}
     assert hashed(s6={"a": script}) != hashed()
     assert hashed(s6={"a": script}) != hashed(s6={"a": script | {"script": "false"}})
@@ -191,14 +191,14 @@ def test_only_enabled_definitions_become_nodes_and_layers_count() -> None:
 @pytest.mark.parametrize(
     ("nodes", "said"),
     [
-        ({"a": {"definitions": ["nope"]}}, r"^compute\.nodes\.a\.definitions\[0\]: there is no layer nope"),
-        ({"a": {"definitions": ["b"]}, "b": {"definitions": ["a"]}}, "goes round in a circle"),
+        ({"a": {"definitions": ["nope"]}}, r"^compute\.nodes\.a\.definitions\[0\]: no layer nope"),
+        ({"a": {"definitions": ["b"]}, "b": {"definitions": ["a"]}}, "is a cycle"),
         ({"all": {}}, r"^compute\.nodes\.all: "),
         ({"A_b": {}}, r"^compute\.nodes\.A_b: "),
-        ({"a" * 60: {}}, "podNamePrefix to something shorter"),
+        ({"a" * 60: {}}, "a shorter podNamePrefix"),
         (
             {"a": {"podNamePrefix": "x"}, "c": {"podNamePrefix": "x"}},
-            r"^compute\.nodes\.c\.podNamePrefix: x is that of a",
+            r"^compute\.nodes\.c\.podNamePrefix: a already uses x",
         ),
     ],
 )

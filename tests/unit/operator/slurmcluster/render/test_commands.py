@@ -87,18 +87,18 @@ def test_only_enabled_definitions_are_shown_unless_all_are_asked_for() -> None:
 
 def test_where_none_is_enabled_it_is_said_what_there_is() -> None:
     out = render("--definitions").output
-    assert out.startswith("No definition is enabled. There is cpu-epyc, ")
+    assert out.startswith("No definition is enabled. Defined: cpu-epyc, ")
     assert "--all shows them" in out
 
 
 @pytest.mark.parametrize(
     ("values", "told"),
     [
-        ({"compute": {"nodes": {"a": {"enabled": True, "definitions": ["h10"]}}}}, "there is no layer h10"),
+        ({"compute": {"nodes": {"a": {"enabled": True, "definitions": ["h10"]}}}}, "no layer h10"),
         ({"compute": {"nodes": {"a": {"enabled": True, "naming": "odd"}}}}, "naming"),
         ({"slurmConfig": {"extraConfig": "Include /etc/passwd"}}, "Include"),
         ({"slurmConfig": {"slurmctld": {}}}, "Did you mean slurmCtld?"),
-        ({"controller": {"replicas": 2}}, "controller.replicas is 2: it can be 0 or 1"),
+        ({"controller": {"replicas": 2}}, "controller.replicas is 2: it must be 0 or 1"),
     ],
 )
 def test_what_would_be_refused_in_a_cluster_is_refused_here(values: dict[str, Any], told: str, tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_what_would_be_refused_in_a_cluster_is_refused_here(values: dict[str, An
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
-    [(("--all",), "give --definitions with it"), (("--definitions", "--configuration"), "give one of them")],
+    [(("--all",), "--all requires --definitions"), (("--definitions", "--configuration"), "choose one")],
 )
 def test_options_that_do_not_go_together_are_refused(arguments: tuple[str, ...], told: str) -> None:
     done = render(*arguments)
@@ -121,4 +121,4 @@ def test_options_that_do_not_go_together_are_refused(arguments: tuple[str, ...],
 def test_a_chart_that_is_none_is_refused(tmp_path: Path) -> None:
     done = CliRunner().invoke(main, ["render", str(tmp_path)])
     assert done.exit_code == 2
-    assert "is no chart" in done.stderr
+    assert "is not a chart" in done.stderr

@@ -100,14 +100,14 @@ def test_the_values_that_we_ship_make_a_cluster(shipped: str) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("contoller: {}", "contoller: there is no such value. Did you mean controller?"),
-        ("compute: {nodes: {a: {enable: true}}}", r"compute\.nodes\.a\.enable: there is no such .* enabled\?"),
+        ("contoller: {}", "contoller: no such value. Did you mean controller?"),
+        ("compute: {nodes: {a: {enable: true}}}", r"compute\.nodes\.a\.enable: no such .* enabled\?"),
         ("compute: {mounts: [{name: /home, pvcs: x}]}", r"compute\.mounts\[0\]\.pvcs: .* Did you mean pvc\?"),
-        ("zzz: 1", "There are accounting, clusterDomain, compute"),
+        ("zzz: 1", "Known: accounting, clusterDomain, compute"),
         ("controller: {replicas: many}", r"Expected `int`, got `str` - at `\$\.controller\.replicas`"),
-        ("compute: many", "compute is a map of values, found 'many'"),
+        ("compute: many", "compute must be a map, found 'many'"),
         ("a: [", "is not YAML"),
-        ("- a", "values are a map, found list"),
+        ("- a", "values must be a map, found list"),
     ],
 )
 def test_what_is_wrong_is_refused_with_its_place(chart: Path, tmp_path: Path, text: str, told: str) -> None:
@@ -118,11 +118,11 @@ def test_what_is_wrong_is_refused_with_its_place(chart: Path, tmp_path: Path, te
 def test_a_file_that_is_not_there_and_a_folder_that_is_no_chart_are_refused(chart: Path, tmp_path: Path) -> None:
     with pytest.raises(Refusal, match=r"nowhere\.yaml cannot be read: No such file"):
         spec(chart, [tmp_path / "nowhere.yaml"])
-    with pytest.raises(Refusal, match=r"is no chart: there is no values\.yaml in it"):
+    with pytest.raises(Refusal, match=r"is not a chart: it has no values\.yaml"):
         spec(tmp_path)
 
 
 def test_a_layer_in_two_files_is_refused(chart: Path) -> None:
     (chart / "compute-defs" / "b.yaml").write_text("h100: {}\n")
-    with pytest.raises(Refusal, match="layer h100 stands in another file"):
+    with pytest.raises(Refusal, match="layer h100 is also defined in another file"):
         values(chart)

@@ -91,14 +91,14 @@ def test_a_node_set_that_nobody_asks_for_any_more_is_no_lack_and_is_told_with_th
     told = condition("NodeSetsAvailable", found)
     assert told.status == "True"
     assert "the nodes of slurm-gpu leave when their jobs have ended" in told.message
-    assert "sunk.coreweave.com/force-deletion=true is on the NodeSet" in told.message
+    assert "the NodeSet has sunk.coreweave.com/force-deletion=true" in told.message
 
 
 def test_a_definition_that_is_wanted_again_while_its_node_set_goes_is_a_lack() -> None:
     again = SlurmClusterSpec(compute=Compute(nodes={"gpu": Definition(enabled=True)}))
     told = condition("NodeSetsAvailable", shown(node_set(deleted=True), spec=again))
     assert (told.status, told.reason) == ("False", "NodesMissing")
-    assert told.message.startswith("slurm-gpu: it was taken out and is wanted again")
+    assert told.message == "slurm-gpu: being deleted; will be recreated when its nodes are gone"
 
 
 def test_the_version_is_what_slurmctld_said_last() -> None:
@@ -125,7 +125,7 @@ def test_both_sides_are_in_step_when_the_syncer_has_nothing_to_complain_about() 
 @pytest.mark.parametrize(
     ("report", "reason"),
     [
-        (Report(held="Slurm: 3 of 4 nodes are gone at once"), "Held"),
+        (Report(held="Slurm: 3 of 4 nodes disappeared at once"), "Held"),
         (Report(stuck=("node a1 completes job 7 since noon",)), "Stuck"),
         (Report(delayed="drains of 40 Pods wait"), "Delayed"),
     ],

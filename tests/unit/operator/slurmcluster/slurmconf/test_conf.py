@@ -237,7 +237,7 @@ def test_the_hash_follows_the_configuration_and_not_the_order_of_files() -> None
     assert fingerprint({"a": "bc"}) != fingerprint({"ab": "c"})
 
 
-def test_only_what_slurmctld_cannot_read_anew_asks_for_a_restart() -> None:
+def test_only_what_slurmctld_cannot_reread_asks_for_a_restart() -> None:
     before = restart_fingerprint(cluster())
     assert restart_fingerprint(cluster({"slurmConfig": {"killWait": 31}})) == before
     assert restart_fingerprint(with_nodes(cpu={"gresGpu": "h100:8"})) == before

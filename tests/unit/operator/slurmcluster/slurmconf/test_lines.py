@@ -66,7 +66,7 @@ def test_control_characters_are_refused(text: str) -> None:
 
 def test_what_is_not_for_a_text_is_found_wherever_it_stands() -> None:
     for text in ("slurmuser=root", "X=1 SlurmUser = root", "SLURMUSER=root"):
-        with pytest.raises(Refusal, match=r"(?i)here: SlurmUser is not for this text: leave it"):
+        with pytest.raises(Refusal, match=r"(?i)here: SlurmUser cannot be set here: leave it"):
             owned(text, at="here", forbidden={"slurmuser": "leave it"})
 
 
