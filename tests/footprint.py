@@ -1,7 +1,9 @@
 """What this machine carries of clusters: taken before and after, the two must be equal."""
 
 import json
+import os
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -27,7 +29,7 @@ def take(cluster: str) -> Footprint:
         links=frozenset(each["ifname"] for each in _ip("link") if each.get("ifalias") == f"sunk.{cluster}"),
         routes=frozenset(each["dst"] for each in _ip("route") if _of_no_other(each, cluster)),
         mounts=frozenset(line for line in Path("/proc/mounts").read_text().splitlines() if f"/{cluster}/" in line),
-        control_groups=frozenset(str(path) for path in Path("/sys/fs/cgroup").glob(f"**/sunk.{cluster}")),
+        control_groups=frozenset(_control_groups(f"sunk.{cluster}")),
         firewall=subprocess.run(["iptables-save"], capture_output=True, text=True, check=True).stdout,
     )
 
@@ -46,6 +48,13 @@ def _processes(cluster: str) -> set[str]:
         if f"/{cluster}/" in words or f"/sunk.{cluster}/" in groups:
             found.add(f"{folder.name} {words}")
     return found
+
+
+def _control_groups(name: str) -> Iterator[str]:
+    # Groups of other clusters come and go meanwhile: os.walk passes over a folder that is gone, Path.glob raises.
+    for folder, below, _ in os.walk("/sys/fs/cgroup"):
+        if name in below:
+            yield f"{folder}/{name}"
 
 
 def _of_no_other(route: dict[str, str], cluster: str) -> bool:
