@@ -248,9 +248,13 @@ def _is_cordoned(sides: Snapshot, pod: Pod | None) -> bool:
     return names.CORDON in pod.metadata.annotations or (node is not None and node.spec.unschedulable)
 
 
-def _tells_of_cordon(row: Row) -> bool:
+def _tells_of_another_cordon(sides: Snapshot, pod: Pod | None, row: Row) -> bool:
+    """Whether a drain names a cordon that is not there, or one for another reason than the Pod was told."""
     causes = drains.read(row.reason)
-    return causes is not None and causes.cordon is not None
+    if causes is None or causes.cordon is None:
+        return False
+    reason = None if pod is None else pod.metadata.annotations.get(names.CORDON)
+    return not _is_cordoned(sides, pod) or (reason is not None and drains.plain(reason) != causes.cordon)
 
 
 def causes_of(pod: Pod) -> frozenset[str]:
@@ -281,7 +285,8 @@ def replaced_drain(sides: Snapshot, before: Row, after: Row, *, young: float | N
 
     `young` is how old its newest cause is, in seconds; None if no cause is newer than that drain. Who lifts a drain under
     which a cause of ours holds gets ours at once, and the moment between is not seen. A node that was DOWN and is not any
-    more was lifted by whoever resumed it. And who writes our prefix by hand, and of a cordon that is not there, is not us.
+    more was lifted by whoever resumed it. And who writes our prefix by hand, of a cordon that is not there or for a reason
+    that is not its own, is not us.
     """
     resumed = before.state.base is NodeBase.DOWN and after.state.base is not NodeBase.DOWN
     if resumed or not _is_out(before) or _is_ours(before) or before.reason in {"", drains.NOT_RESPONDING}:
@@ -294,7 +299,7 @@ def replaced_drain(sides: Snapshot, before: Row, after: Row, *, young: float | N
         or drains.VERIFY in before.reason
         or young is None
         or young > SUDDEN
-        or (_tells_of_cordon(after) and not _is_cordoned(sides, pod))
+        or _tells_of_another_cordon(sides, pod, after)
     ):
         return
     word = "FAIL" if NodeFlag.FAIL in before.state else "drain"

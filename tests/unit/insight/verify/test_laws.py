@@ -309,9 +309,10 @@ def test_ours_in_the_place_of_one_that_was_lifted_is_none(before: Row, young: fl
     assert not [*laws.replaced_drain(sides(pod(**notes)), before, out("k8s: cordon: disk"), young=young)]
 
 
-def test_our_prefix_written_by_hand_over_somebodys_drain_is_not_our_act() -> None:
+@pytest.mark.parametrize("there", [pod(), pod(**marked(cordon="disk"))])
+def test_our_prefix_written_by_hand_over_somebodys_drain_is_not_our_act(there: Pod) -> None:
     before, after = out("alice: bad fan"), out("k8s: cordon: by hand")
-    assert not [*laws.replaced_drain(sides(pod()), before, after, young=0.2)]
+    assert not [*laws.replaced_drain(sides(there), before, after, young=0.2)]
 
 
 def test_a_text_of_somebody_on_a_node_from_which_our_drain_was_lifted_tells_of_a_lost_drain() -> None:
