@@ -14,8 +14,18 @@ POD: Final = f"{GROUP}/pod"
 CLAIM: Final = f"{GROUP}/claim"
 """Annotation of a Node: uid of the one NodeSet that it belongs to, written with the resourceVersion that was read."""
 
-# The lock: a taint of Nodes, and the annotation of Node and Pod that says how far it has come.
+# The lock (`sunk.model.contract.lock`): a taint of Nodes, and on Node and Pod how far it has come.
 LOCK: Final = f"{GROUP}/lock"
+"""Taint of a Node; annotation of Node and compute Pod: false, pending, locked or locked_strict; label of a Node with the
+same value, for `kubectl get nodes -L`. Written by the Node controller; the Pod controller copies the annotation."""
+LOCK_NUMBER: Final = f"{GROUP}/lock-number"
+"""Annotation of Node and compute Pod: which request that state answers."""
+LOCK_OWNER: Final = f"{GROUP}/lock-owner"
+"""Annotation of Node and compute Pod: uid of the compute Pod that asked."""
+LOCK_REQUEST: Final = f"{GROUP}/lock-request"
+"""Annotation of a compute Pod: which jobs hold its Slurm node, as JSON. Written by the syncer."""
+JOB_ID: Final = f"{GROUP}/job-id"
+"""Annotation of a Pod that Slurm has scheduled: the job that holds its Node. Written by the scheduler before it binds."""
 
 # On compute Pods.
 NODE: Final = f"{GROUP}/node"
