@@ -191,20 +191,18 @@ class NodePermissions(Struct, frozen=True, gc=False):
     """Let the syncer write to Nodes. Only needed for reboots."""
 
     enabled: bool = False
-    """Let compute Pods request a reboot of their Nodes. The operator's chart must also list this cluster in
-    `nodePermissions`."""
+    """Grant the permission (not implemented yet)."""
 
 
 class HooksApi(Struct, frozen=True, gc=False, rename="camel"):
     """API for prologs, epilogs and programs of slurmctld."""
 
     node_reboot_condition: Line = "PhaseState"
-    """Type of the Node condition that requests a reboot."""
+    """Type of the Node condition that requests a reboot (not implemented yet)."""
     node_reboot_reason: Line = "production-powerreset"
-    """Reason of that condition."""
+    """Reason of that condition (not implemented yet)."""
     timeout: Seconds = 300
-    """How long a prolog may wait for other work to leave a Node, in seconds; at least 15. The time limits of Slurm that
-    concern prologs follow from it."""
+    """How long a prolog may wait for other work to leave a Node, in seconds."""
 
 
 class SyncerSettings(Struct, frozen=True, gc=False, rename="camel"):
