@@ -23,7 +23,7 @@ from sunk.local.install import Tools
 from sunk.local.kubernetes import assets
 from sunk.local.kubernetes.cluster import LocalCluster
 from sunk.model.cluster.kind import SlurmClusterSpec
-from sunk.model.names import GROUP
+from sunk.model.names import GROUP, LOCK
 from sunk.model.refusal import Refusal
 from sunk.operator.slurmcluster.daemons import syncer
 from sunk.operator.slurmcluster.resolve import resolve
@@ -117,10 +117,10 @@ def test_syncers_are_held_to_policies_where_their_operator_looks_after_them(helm
     def names(spec: dict[str, Any]) -> Any:
         return spec["matchResources"]["namespaceSelector"]["matchExpressions"][0]["values"]
 
-    assert [names(one) for one in bindings()] == [[helm.kubectl.namespace]] * 4
-    assert [names(one) for one in bindings("--set", "namespaces={a,b}")] == [["a", "b"]] * 4
-    assert ["matchResources" in one for one in bindings("--set", "allNamespaces=true")] == [False] * 4
-    assert len(bindings("--set", "crds.install=false")) == 4
+    assert [names(one) for one in bindings()] == [[helm.kubectl.namespace]] * 5
+    assert [names(one) for one in bindings("--set", "namespaces={a,b}")] == [["a", "b"]] * 5
+    assert ["matchResources" in one for one in bindings("--set", "allNamespaces=true")] == [False] * 5
+    assert len(bindings("--set", "crds.install=false")) == 5
     assert bindings("--set", "syncerPolicy.create=false") == []
 
 
@@ -222,6 +222,44 @@ def test_the_operator_may_grant_a_syncer_what_it_needs(helm: Helm, release: str)
     assert len(told.splitlines()) == len(granting) == 3
     asked = ("auth", "can-i", "--as", f"system:serviceaccount:{own}:slurm-sunk-syncer")
     assert kubectl(*asked, "patch", "pods", "--subresource=status").strip() == "yes"
+
+
+@pytest.mark.parametrize("everywhere", [True, False])
+def test_syncers_may_ask_whose_a_token_is_and_write_to_nodes_only_if_an_administrator_lists_them(
+    helm: Helm, release: str, *, everywhere: bool
+) -> None:
+    kubectl, own = helm.kubectl, helm.kubectl.namespace
+    where = ("--set", f"allNamespaces={str(everywhere).lower()}", "--set", "priorityClass.create=false")
+    helm.install(release, *where, "--set", f"nodePermissions={{{own}/trusted}}")
+
+    def may(account: str, verb: str, resource: str, *, namespace: str = own) -> bool:
+        name, _, subresource = resource.partition("/")
+        asked = {"verb": verb, "resource": name, "subresource": subresource}
+        asked |= {"group": "authentication.k8s.io"} if name == "tokenreviews" else {}
+        groups = ["system:authenticated", "system:serviceaccounts", f"system:serviceaccounts:{namespace}"]
+        who = {"user": f"system:serviceaccount:{namespace}:{account}-sunk-syncer", "groups": groups}
+        body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview"}
+        text = json.dumps(body | {"spec": who | {"resourceAttributes": asked}})
+        return kubectl("create", "-f", "-", "-o", "jsonpath={.status.allowed}", stdin=text) == "true"
+
+    other = "kube-node-lease"
+    eventually(lambda: may("slurm", "create", "tokenreviews"))
+    assert may("slurm", "create", "tokenreviews", namespace=other) is everywhere
+    eventually(lambda: may("trusted", "patch", "nodes/status"))
+    assert not may("trusted", "patch", "nodes/status", namespace=other)
+    assert not may("slurm", "patch", "nodes/status")
+    for verb in VERBS:
+        assert not may("trusted", verb, "nodes")
+        assert verb == "patch" or not may("trusted", verb, "nodes/status")
+
+
+def test_the_operator_tolerates_the_lock_whatever_else_it_is_told_to(helm: Helm) -> None:
+    lock = {"key": LOCK, "operator": "Exists"}
+    theirs = {"key": "dedicated", "operator": "Exists"}
+    for values, expected in (((), [lock]), (("--set-json", f"tolerations=[{json.dumps(theirs)}]"), [lock, theirs])):
+        rendered = yaml.safe_load_all(helm("template", "sunk", str(CHART), *values))
+        (deployment,) = [one for one in rendered if one and one["kind"] == "Deployment"]
+        assert deployment["spec"]["template"]["spec"]["tolerations"] == expected
 
 
 def said_by(port: int) -> str:

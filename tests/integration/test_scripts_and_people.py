@@ -3,9 +3,11 @@
 from collections.abc import Iterator
 
 import pytest
+from tests.unit.operator.slurmcluster.clusters import cluster
 
 from sunk.local import slurm as slurms
 from sunk.local.slurm import Slurm
+from sunk.model.contract import hooks
 from sunk.operator.slurmcluster.compute import scripts
 
 BOB = "bob: bad fan"
@@ -32,7 +34,7 @@ def told(slurm: Slurm, state: str, reason: str) -> None:
 
 
 def run(slurm: Slurm, name: str, *words: str) -> None:
-    slurm.run("bash", "-s", "--", *words, stdin=scripts.around_jobs()[name], on="n1", env=NODE)
+    slurm.run("bash", "-s", "--", *words, stdin=scripts.around_jobs(cluster())[name], on="n1", env=NODE)
 
 
 def seen(slurm: Slurm) -> tuple[frozenset[str], str]:
@@ -47,6 +49,15 @@ def test_a_sick_node_keeps_what_a_person_said(slurm: Slurm, state: str) -> None:
     states, reason = seen(slurm)
     assert state.upper() in states
     assert reason == BOB
+
+
+def test_a_reason_of_ours_is_said_only_where_nothing_is_said_yet(slurm: Slurm) -> None:
+    told(slurm, "drain", OURS)
+    run(slurm, "sick", hooks.UNREACHED)
+    assert seen(slurm)[1] == OURS
+    told(slurm, "resume", "")
+    run(slurm, "sick", hooks.UNREACHED)
+    assert seen(slurm)[1] == hooks.UNREACHED
 
 
 def test_a_sick_node_is_drained_over_ours(slurm: Slurm) -> None:

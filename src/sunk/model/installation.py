@@ -69,6 +69,10 @@ class Rbac(Struct, frozen=True, gc=False, rename="camel"):
     """Turn off to grant the permissions yourself; `helm template` shows what is needed."""
 
 
+_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+ClusterReference = Annotated[str, Meta(max_length=127, pattern=rf"^{_LABEL}/{_LABEL}{END}")]
+
+
 class SyncerPolicy(Struct, frozen=True, gc=False, rename="camel"):
     """Admission policies that restrict syncers to what they have to write, beyond what a Role can express."""
 
@@ -141,6 +145,9 @@ class OperatorValues(Struct, frozen=True, gc=False, rename="camel"):
     crds: Crds = Crds()
     service_account: ServiceAccount = ServiceAccount()
     rbac: Rbac = Rbac()
+    node_permissions: Annotated[tuple[ClusterReference, ...], UNIQUE] = ()
+    """SlurmClusters, as namespace/name, whose syncers may set conditions of their Nodes, which is how reboots are requested.
+    The cluster must also ask for it (`syncer.nodePermissions.enabled`); by itself it gets nothing."""
     syncer_policy: SyncerPolicy = SyncerPolicy()
     priority_class: PriorityClass = PriorityClass()
     metrics: OperatorMetrics = OperatorMetrics()

@@ -165,7 +165,8 @@ class World(msgspec.Struct, frozen=True):
     def _contents(self, volume: Mapping[str, Any]) -> Iterator[tuple[str, str, int]]:
         sources = volume["projected"]["sources"] if "projected" in volume else [volume]
         usual = volume.get("projected", {}).get("defaultMode", 0o644)
-        for source in sources:
+        # Nobody serves the hook API here. Prologs do not wait for it in Pods that have nothing for it.
+        for source in () if volume.get("name") == "hooks" else sources:
             for kind, naming in (("configMap", "name"), ("secret", "secretName")):
                 if kind in source:
                     said = source[kind]

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -166,3 +167,46 @@ async def test_a_word_that_accepts_a_suspicion_is_taken_off_once_the_syncer_has_
     await cluster.annotate(names.ACCEPT_SUSPICION, "another")
     await asyncio.sleep(1)
     assert (await cluster.read()).metadata.annotations[names.ACCEPT_SUSPICION] == "another"
+
+
+async def test_a_certificate_is_renewed_though_the_spec_is_refused(kube: Kube, cluster: Cluster) -> None:
+    where, client = kube.namespace, kube.client
+    await cluster.make_files("first")
+    await cluster.make(**SPEC)
+    await cluster.tried()
+
+    async def served() -> str:
+        with suppress(NotFound):
+            read = await client.request("GET", f"/apis/apps/v1/namespaces/{where}/deployments/slurm-syncer")
+            volumes = json.decode(read)["spec"]["template"]["spec"]["volumes"]
+            return str(next(one["secret"]["secretName"] for one in volumes if one["name"] == "hooks-tls"))
+        return ""
+
+    async def certificates() -> set[str]:
+        found = await client.list(CONFIG_MAPS, Scope(namespace=where))
+        return {one.metadata.name for one in found.items if names.CERTIFICATE_EXPIRES in one.metadata.annotations}
+
+    first = await eventually(served, bool)
+    assert await certificates() == {first}
+    await client.delete(CONFIG_MAPS, FILES, namespace=where)
+    await cluster.configured("Refused")
+    long_ago = datetime.now(UTC) - timedelta(minutes=10)
+    dates = {names.CERTIFICATE_EXPIRES: datetime.now(UTC) + timedelta(days=1), names.CERTIFICATE_PUBLISHED: long_ago}
+    await annotate(kube, first, dates)
+    (second,) = await eventually(certificates, lambda found: len(found) > 1) - {first}
+    await asyncio.sleep(1)
+    assert await served() == first
+    await annotate(kube, second, {names.CERTIFICATE_PUBLISHED: long_ago})
+    await eventually(served, lambda name: name == second)
+    # What is in force is not pruned, and the old one is believed until it has expired.
+    await cluster.make_files("second")
+    await cluster.tried()
+    await eventually(cluster.live, lambda files: files[SCRIPT] == "second")
+    assert await certificates() == {first, second}
+    assert await served() == second
+
+
+async def annotate(kube: Kube, name: str, dates: dict[str, datetime]) -> None:
+    notes = {key: moment.isoformat() for key, moment in dates.items()}
+    patch = Merge({"metadata": {"annotations": notes}})
+    await kube.client.patch(CONFIG_MAPS, name, patch, namespace=kube.namespace)

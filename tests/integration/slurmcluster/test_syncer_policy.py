@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -11,9 +12,9 @@ from tests.conftest import Kube
 
 from sunk.kube.api.client import Client, Deletion
 from sunk.kube.api.patch import Merge, Patch, Strategic
-from sunk.kube.core import LEASES, PODS
+from sunk.kube.core import LEASES, NODES, PODS
 from sunk.kube.errors import Forbidden
-from sunk.kube.resource import Resource
+from sunk.kube.resource import Record, Resource
 from sunk.local.kubernetes.cluster import LocalCluster
 from sunk.model import names
 from sunk.model.cluster.kind import OF_SYNCER, SLURMCLUSTER
@@ -24,6 +25,9 @@ from sunk.objects.nodesets import NODESETS, NODESLICES, owned_by
 from sunk.objects.slurmclusters import SLURMCLUSTERS
 from sunk.operator.slurmcluster.rollout.apply import KINDS
 
+RBAC = "rbac.authorization.k8s.io"
+CLUSTER_ROLES = Resource(Record, group=RBAC, version="v1", plural="clusterroles", namespaced=False)
+CLUSTER_BINDINGS = Resource(Record, group=RBAC, version="v1", plural="clusterrolebindings", namespaced=False)
 OURS, THEIRS = "slurm", "other"
 TIME = "2026-01-01T00:00:00Z"
 READY = {"type": "Ready", "status": "True", "lastTransitionTime": TIME}
@@ -215,5 +219,54 @@ async def test_kubernetes_finds_no_fault_in_the_types_of_the_expressions(thief: 
             if all("observedGeneration" in one.get("status", {}) for one in ours):
                 break
             await asyncio.sleep(0.2)
-    assert len(ours) == 4
-    assert [one["status"]["typeChecking"] for one in ours] == [{}] * 4
+    assert len(ours) == 5
+    assert [one["status"]["typeChecking"] for one in ours] == [{}] * 5
+
+
+@pytest.fixture
+async def node(thief: Thief) -> AsyncIterator[str]:
+    """A Node of the cluster, to which its syncer may write as far as Roles go (nodePermissions)."""
+    kube, name = thief.kube, thief.kube.namespace
+    labels = {names.NAMESPACE: kube.namespace, names.CLUSTER: OURS}
+    await kube.client.create(NODES, {"metadata": {"name": name, "labels": labels}})
+    await kube.client.patch(NODES, name, Strategic({"status": {"conditions": [READY]}}), subresource="status")
+    rule = {"apiGroups": [""], "resources": ["nodes/status", "nodes"], "verbs": ["patch"]}
+    await kube.client.create(CLUSTER_ROLES, {"metadata": {"name": name}, "rules": [rule]})
+    subject = {
+        "kind": "ServiceAccount",
+        "name": f"{OURS}{syncerwrites.ACCOUNT_SUFFIX}",
+        "namespace": kube.namespace,
+    }
+    role = {"apiGroup": RBAC, "kind": "ClusterRole", "name": name}
+    await kube.client.create(CLUSTER_BINDINGS, {"metadata": {"name": name}, "roleRef": role, "subjects": [subject]})
+    async with asyncio.timeout(30):
+        while True:
+            with suppress(Forbidden):
+                await thief.client.patch(NODES, name, condition("PhaseState"), subresource="status")
+                break
+            await asyncio.sleep(0.1)
+    yield name
+    made: tuple[Resource[Any], ...] = (CLUSTER_BINDINGS, CLUSTER_ROLES, NODES)
+    for resource in made:
+        await kube.client.delete(resource, name)
+
+
+async def test_with_the_right_to_write_to_nodes_it_asks_for_a_reboot_and_no_more(thief: Thief, node: str) -> None:
+    async def fails(patch: Patch, *, because: str, subresource: str = "status") -> None:
+        with pytest.raises(Forbidden, match=because):
+            await thief.client.patch(NODES, node, patch, subresource=subresource)
+
+    await thief.client.patch(NODES, node, condition("PhaseState", "False"), subresource="status")
+    await fails(condition("Ready", "False"), because="conditions that kubelets report")
+    await fails(condition("DiskPressure"), because="conditions that kubelets report")
+    await fails(Merge({"status": {"conditions": []}}), because="conditions that kubelets report")
+    await fails(Merge({"status": {"capacity": {"cpu": "999"}}}), because="only change conditions")
+    await fails(
+        Merge({"status": {"addresses": [{"type": "Hostname", "address": "x"}]}}), because="only change conditions"
+    )
+    await fails(metadata(labels={"a": "b"}), because="must not change the metadata")
+    await fails(metadata(labels={"a": "b"}), because="must not change the metadata", subresource="")
+
+    patch = metadata(labels={names.CLUSTER: THEIRS})
+    await thief.kube.client.patch(NODES, node, patch)
+    await fails(condition("PhaseState"), because="Nodes of its own cluster")

@@ -35,6 +35,10 @@ class Case(Struct, frozen=True):
     said: str = ""
 
 
+UNLOCKED = {"syncer": {"enabled": False}}
+"""Where nothing waits for the lock people may name a prolog of their own."""
+
+
 def extra(text: str) -> dict[str, Any]:
     return {"extraConfig": text}
 
@@ -54,7 +58,9 @@ GOOD = {
     "drivers that are not here": Case(slurm={"gresConfig": "AutoDetect=nvml\n"}),
     "a REST service": Case(more={"rest": {"enabled": True}}),
     "files of a volume": Case(
-        slurm=extra("Prolog=/shared/prolog\n"), compute={"mounts": [{"name": "/shared", "pvc": "shared"}]}
+        slurm=extra("Prolog=/shared/prolog\n"),
+        compute={"mounts": [{"name": "/shared", "pvc": "shared"}]},
+        more=UNLOCKED,
     ),
     "files that a script brings": Case(
         slurm=extra("Epilog=/opt/epilog\n"), compute={"s6": {"bring": {"type": "oneshot", "script": "true"}}}
@@ -64,7 +70,7 @@ GOOD = {
         compute={"mounts": [{"name": "/shared", "pvc": "shared"}]},
     ),
     "a folder only root can make": Case(
-        slurm=extra("JobContainerType=job_container/tmpfs\nPrologFlags=Contain,Alloc\n"),
+        slurm=extra("JobContainerType=job_container/tmpfs\nPrologFlags=Contain,DeferBatch\n"),
         etc={"job_container.conf": "BasePath=/nowhere\nAutoBasePath=true\n"},
     ),
     "daemons that write elsewhere and little": Case(
@@ -95,7 +101,11 @@ BAD = {
         slurm={"gresConfig": "Name=gpu Type=a100 File=/dev/nvidia[0-7]\n"},
         said="reported lower than configured (0 < 8)",
     ),
-    "a prolog": Case(slurm=extra("Prolog=/opt/prolog\n"), said="Prolog=/opt/prolog: no such file in the compute image"),
+    "a prolog": Case(
+        slurm=extra("Prolog=/opt/prolog\n"),
+        more=UNLOCKED,
+        said="Prolog=/opt/prolog: no such file in the compute image",
+    ),
     "an MPI plugin": Case(slurm=extra("MpiDefault=pmi9\n"), said="MpiDefault=pmi9: "),
     "a required plugin of people": Case(
         etc={"plugstack.conf": "required /opt/spank.so\n"}, said="plugstack.conf:1: Failed to load plugin /opt/spank.so"

@@ -30,7 +30,7 @@ def texts(module: ModuleType) -> set[str]:
     return {value for key, value in vars(module).items() if key.isupper() and isinstance(value, str)}
 
 
-OBJECTS: Final = texts(clusterobjects) - {clusterobjects.SYNCER}  # a plain word too
+OBJECTS: Final = texts(clusterobjects) - {clusterobjects.SYNCER, clusterobjects.HOOKS}  # plain words too
 WORDS: Final = frozenset(
     (texts(conditions) - KUBERNETES_OWN)
     | {one for one in texts(names) if re.fullmatch(r"([A-Z][a-z]+){2,}", one) or one.startswith("Slurm")}

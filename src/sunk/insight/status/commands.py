@@ -34,7 +34,8 @@ def status(  # noqa: PLR0913 - one argument an option
     """Show SlurmClusters, their components and their nodes.
 
     Lists every condition that does not hold, and every NodeSet member that has a problem; healthy members are only
-    counted. Ages are in brackets. Read-only, and reads only from Kubernetes: `sunk slurm` shows what Slurm reports.
+    counted. Ages are in brackets. LOCKED counts Nodes that are kept for Slurm now, LOCK PENDING those that other work has
+    to leave before a job starts. Read-only, and reads only from Kubernetes: `sunk slurm` shows what Slurm reports.
 
     \b
       sunk status

@@ -6,6 +6,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from sunk.insight.status.locks import jobs, lock_of
 from sunk.kube.core import Node, Pod, condition
 from sunk.model import names
 from sunk.model.contract import drains
@@ -32,13 +33,15 @@ class ObservedMember(Struct, frozen=True):
     node_known: bool = True
     refused: str = ""
     """Why Slurm does not let it go."""
+    lock_time: datetime | None = None
+    """When the lock of its Node last changed."""
 
 
 def notes(seen: ObservedMember) -> tuple[Note, ...]:
     """Everything that keeps a member from being plainly well, the weightiest about it first."""
     if seen.entry.state == "parked" and seen.pod is None:
         return ()
-    return (*_membership(seen), *_of_node(seen), *_of_pod(seen))
+    return (*_membership(seen), *_of_node(seen), *_of_pod(seen), *_of_lock(seen))
 
 
 def _membership(seen: ObservedMember) -> Iterator[Note]:
@@ -74,6 +77,15 @@ def _of_pod(seen: ObservedMember) -> Iterator[Note]:
         yield Note(f"marked for deletion: {line(why)}")
     if cleared(pod):
         yield Note("released by Slurm")
+
+
+def _of_lock(seen: ObservedMember) -> Iterator[Note]:
+    found = lock_of(seen.node, seen.pod)
+    if found.answer is None:
+        yield Note("its lock cannot be read", grave=True)
+    elif found.pending:
+        job = jobs(found.request)
+        yield Note(f"lock pending for {job}" if job else "lock pending", since=seen.lock_time)
 
 
 def _life(pod: Pod) -> Iterator[Note]:

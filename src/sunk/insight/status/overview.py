@@ -6,6 +6,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from sunk.insight.status.locks import lock_of
 from sunk.insight.status.members import Note, ObservedMember, notes
 from sunk.insight.status.snapshot import ClusterSnapshot
 from sunk.kube.core import Node, Pod
@@ -66,6 +67,10 @@ class NodeSetView(Struct, frozen=True, rename="camel"):
     drained: int
     updated: int
     leaving: int
+    locked: int
+    """Members whose Node is kept for Slurm now."""
+    lock_pending: int
+    """Members whose Node other work has to leave first."""
     well: int
     """Members about which there is nothing to say."""
     concerns: tuple[Concern, ...] = ()
@@ -105,6 +110,7 @@ class MemberIndex:
         self._pods: dict[Key, Pod] = {pod.key: pod for pod in found.pods}
         self._nodes: dict[str, Node] = {node.metadata.name: node for node in found.nodes or ()}
         self._nodes_known = found.nodes is not None
+        self._lock_times = found.lock_times
 
     def of(self, owner: NodeSet) -> list[ObservedMember]:
         """By name. While an entry moves between slices it stands in both, and is one member."""
@@ -120,6 +126,7 @@ class MemberIndex:
             node=self._nodes.get(entry.node),
             node_known=self._nodes_known,
             refused=refused,
+            lock_time=self._lock_times.get(entry.node),
         )
 
 
@@ -162,8 +169,9 @@ def cluster(slurm_cluster: SlurmCluster, *, parts: Iterable[Workload], sets: Ite
 
 
 def node_set(one: NodeSet, members: Iterable[ObservedMember]) -> NodeSetView:
-    now = one.status
-    seen = [(each.entry, notes(each)) for each in members]
+    now, there = one.status, tuple(members)
+    seen = [(each.entry, notes(each)) for each in there]
+    locks = [lock_of(each.node, each.pod) for each in there]
     return NodeSetView(
         namespace=one.metadata.namespace,
         name=one.metadata.name,
@@ -174,6 +182,8 @@ def node_set(one: NodeSet, members: Iterable[ObservedMember]) -> NodeSetView:
         drained=now.number_drain,
         updated=now.updated_number_scheduled,
         leaving=sum(entry.state == "leaving" for entry, _ in seen),
+        locked=sum(each.locked for each in locks),
+        lock_pending=sum(each.pending for each in locks),
         well=sum(not found for _, found in seen),
         concerns=tuple(_concerns(now.conditions, seen=now.observed_generation, meta=one.metadata)),
         members=tuple(MemberView(entry.node, entry.name, entry.state, found) for entry, found in seen if found),

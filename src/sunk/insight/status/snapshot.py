@@ -1,15 +1,18 @@
 """Everything that an overview is made of, read once or followed for as long as somebody looks."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
+from datetime import datetime
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from sunk.insight.status.locks import DATED_NODES, DatedNode, lock_written
 from sunk.kube.api.client import EVERYWHERE, Client, Scope
 from sunk.kube.cache.collection import Collection
-from sunk.kube.core import NODES, PODS, Node, Pod
+from sunk.kube.core import PODS, Node, Pod
 from sunk.kube.errors import Forbidden, KubeError, NotFound
 from sunk.kube.resource import R, Resource
 from sunk.model import names
@@ -38,20 +41,24 @@ class ClusterSnapshot(Struct, frozen=True):
     slices: tuple[NodeSlice, ...] = ()
     pods: tuple[Pod, ...] = ()
     nodes: tuple[Node, ...] | None = None
+    lock_times: Mapping[str, datetime] = {}
+    """By Node: when its lock last changed, as far as that is known."""
 
 
 async def read(client: Client, namespace: str) -> ClusterSnapshot:
     """Read it all; everywhere if the namespace is empty."""
     where, ours = Scope(namespace=namespace), Scope(namespace=namespace, labels=_OURS)
     # One after the other: each takes milliseconds, and the first refusal is the one that is told.
-    return ClusterSnapshot(
+    found = ClusterSnapshot(
         clusters=await _ours(client, SLURMCLUSTERS, where),
         sets=await _ours(client, NODESETS, where),
         slices=await _ours(client, NODESLICES, where),
         workloads=(*await _all(client, DEPLOYMENTS, ours), *await _all(client, STATEFULSETS, ours)),
         pods=await _all(client, PODS, Scope(namespace=namespace, labels=_COMPUTE)),
-        nodes=await _nodes(client),
     )
+    # Nodes last: a lock that a Pod asks for may be answered by then, and never the other way round.
+    nodes = await _nodes(client)
+    return replace(found, nodes=nodes, lock_times=_lock_times(nodes or ()))
 
 
 async def _all(client: Client, resource: Resource[R], scope: Scope) -> tuple[R, ...]:
@@ -67,11 +74,15 @@ async def _ours(client: Client, resource: Resource[R], scope: Scope) -> tuple[R,
         ) from unknown
 
 
-async def _nodes(client: Client) -> tuple[Node, ...] | None:
+async def _nodes(client: Client) -> tuple[DatedNode, ...] | None:
     """A person who works in one namespace may well have no right to them."""
     with suppress(Forbidden):
-        return await _all(client, NODES, EVERYWHERE)
+        return await _all(client, DATED_NODES, EVERYWHERE)
     return None
+
+
+def _lock_times(nodes: Iterable[DatedNode]) -> dict[str, datetime]:
+    return {node.metadata.name: at for node in nodes if (at := lock_written(node)) is not None}
 
 
 class SnapshotFollower:
@@ -86,7 +97,7 @@ class SnapshotFollower:
         self._sets = Collection(client, NODESETS, where)
         self._slices = Collection(client, NODESLICES, where)
         self._pods = Collection(client, PODS, Scope(namespace=namespace, labels=_COMPUTE))
-        self._nodes = Collection(client, NODES) if nodes else None
+        self._nodes = Collection(client, DATED_NODES) if nodes else None
         self._changed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self.trouble = ""
@@ -112,13 +123,15 @@ class SnapshotFollower:
             self.trouble = f"The API server does not answer; this is the last known state. ({lost})"
 
     def _found(self) -> ClusterSnapshot:
+        nodes = self._nodes.store.all() if self._nodes else None
         return ClusterSnapshot(
             clusters=self._clusters.store.all(),
             workloads=(*self._deployments.store.all(), *self._statefulsets.store.all()),
             sets=self._sets.store.all(),
             slices=self._slices.store.all(),
             pods=self._pods.store.all(),
-            nodes=self._nodes.store.all() if self._nodes else None,
+            nodes=nodes,
+            lock_times=_lock_times(nodes or ()),
         )
 
     @property

@@ -31,7 +31,12 @@ def draw(found: Overview, *, now: datetime, where: str = "", most: int | None = 
         title = Text("NodeSets without a SlurmCluster", style="bold")
         blocks.append(Group(title, *_indented(_sets(found.node_sets, now=now, room=lines))))
     if not found.nodes_known:
-        blocks.append(Text("You may not read Nodes, so cordons and lost Nodes are not shown.", style="dim"))
+        blocks.append(
+            Text(
+                "You may not read Nodes, so cordons and lost Nodes are not shown; locks are shown as Pods report them.",
+                style="dim",
+            )
+        )
     return Group(*_spaced(blocks))
 
 
@@ -105,7 +110,7 @@ def _sets(sets: Sequence[NodeSetView], *, now: datetime, room: Room) -> list[Ren
 
 
 def _numbers(sets: Iterable[NodeSetView]) -> Table:
-    numbers = ("DESIRED", "FEASIBLE", "CURRENT", "READY", "DRAINED", "UPDATED", "LEAVING")
+    numbers = ("DESIRED", "FEASIBLE", "CURRENT", "READY", "DRAINED", "UPDATED", "LEAVING", "LOCKED", "LOCK PENDING")
     table = columns("NODESET", *(f">{title}" for title in numbers))
     for node_set in sets:
         table.add_row(
@@ -117,6 +122,8 @@ def _numbers(sets: Iterable[NodeSetView]) -> Table:
             _some(node_set.drained),
             _unless(node_set.updated, bad=node_set.updated < node_set.current),
             _some(node_set.leaving),
+            Text(str(node_set.locked), style="" if node_set.locked else "dim"),
+            _some(node_set.lock_pending),
         )
     return table
 

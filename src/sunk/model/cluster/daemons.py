@@ -191,18 +191,20 @@ class NodePermissions(Struct, frozen=True, gc=False):
     """Let the syncer write to Nodes. Only needed for reboots."""
 
     enabled: bool = False
-    """Grant the permission (not implemented yet)."""
+    """Let compute Pods request a reboot of their Nodes. The operator's chart must also list this cluster in
+    `nodePermissions`."""
 
 
 class HooksApi(Struct, frozen=True, gc=False, rename="camel"):
     """API for prologs, epilogs and programs of slurmctld."""
 
     node_reboot_condition: Line = "PhaseState"
-    """Type of the Node condition that requests a reboot (not implemented yet)."""
+    """Type of the Node condition that requests a reboot."""
     node_reboot_reason: Line = "production-powerreset"
-    """Reason of that condition (not implemented yet)."""
+    """Reason of that condition."""
     timeout: Seconds = 300
-    """How long a prolog may wait for other work to leave a Node, in seconds."""
+    """How long a prolog may wait for other work to leave a Node, in seconds; at least 15. The time limits of Slurm that
+    concern prologs follow from it."""
 
 
 class SyncerSettings(Struct, frozen=True, gc=False, rename="camel"):

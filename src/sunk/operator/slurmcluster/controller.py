@@ -15,6 +15,7 @@ import logging
 from typing import Any, Final
 
 from msgspec import to_builtins
+from msgspec.structs import replace
 
 from sunk.kube.api.client import Scope
 from sunk.kube.api.patch import Merge
@@ -29,11 +30,12 @@ from sunk.model.refusal import Refusal
 from sunk.objects.nodesets import NODESETS, NodeSet
 from sunk.objects.slurmclusters import SLURMCLUSTERS, SlurmCluster, report
 from sunk.operator.slurmcluster.builders import secrets
-from sunk.operator.slurmcluster.builders.metadata import CONFIGURATION, labels
+from sunk.operator.slurmcluster.builders.metadata import CONFIGURATION, SYNCER, labels
 from sunk.operator.slurmcluster.objects import objects
 from sunk.operator.slurmcluster.resolve import ResolvedCluster, resolve
 from sunk.operator.slurmcluster.rollout import references
 from sunk.operator.slurmcluster.rollout.apply import DEPLOYMENTS, STATEFULSETS, Known, apply, check_owned, prune
+from sunk.operator.slurmcluster.rollout.certificates import NONE, CertificateProgress, CertificateRollout
 from sunk.operator.slurmcluster.rollout.configuration import ConfigurationRollout
 from sunk.operator.slurmcluster.rollout.probe import ProbePods, by_cluster
 from sunk.operator.slurmcluster.rollout.removal import ClusterRemoval
@@ -103,6 +105,7 @@ class SlurmClusterReconciler:
         self._sets = sets
         self._rollout = ConfigurationRollout(setting.client, ProbePods(probes))
         self._retirement = PartitionRetirement(setting.client, ProbePods(probes))
+        self._certificates = CertificateRollout(setting.client)
         self._removal = ClusterRemoval(setting, clusters=clusters, sets=sets)
         self._known: Known = {}
 
@@ -114,14 +117,17 @@ class SlurmClusterReconciler:
         if cluster.metadata.deletion_timestamp is not None:
             return await self._removal.proceed(cluster)
         cluster = await self._without_answered_acceptance(await self._removal.with_finalizer(cluster))
+        certificates = NONE
         try:
-            resolved = resolve(cluster.spec, name=key.name, namespace=key.namespace, uid=cluster.metadata.uid)
+            certificates = await self._certificates.proceed(_unresolved(cluster), known=self._known)
+            resolved = replace(_resolved(cluster), certificate=certificates.active)
             etc = await references.etc_files(self._client, resolved)
             plan = await self._retirement.plan(resolved, known=cluster.status.config_applied, etc=etc)
-            everything = objects(resolved, files=plan.files)
-            return await self._build(cluster, resolved, plan=plan, everything=everything)
+            later = await self._build(cluster, resolved, plan=plan, certificates=certificates)
         except (Refusal, MissingSecret) as wrong:
-            return await self._report_refusal(cluster, str(wrong))
+            await self._switch(cluster, certificates)
+            later = await self._report_refusal(cluster, str(wrong))
+        return _sooner(later, certificates)
 
     async def _without_answered_acceptance(self, cluster: SlurmCluster) -> SlurmCluster:
         """Take off the word by which a person has accepted something, once the syncer has answered it."""
@@ -138,8 +144,9 @@ class SlurmClusterReconciler:
         resolved: ResolvedCluster,
         *,
         plan: ConfigurationPlan,
-        everything: tuple[dict[str, Any], ...],
+        certificates: CertificateProgress,
     ) -> Requeue | None:
+        everything = objects(resolved, files=plan.files)
         await references.check(self._client, resolved)
         await check_owned(self._client, everything, known=self._known)
         for secret in secrets.needed(resolved):
@@ -147,15 +154,22 @@ class SlurmClusterReconciler:
         progress = await self._rollout.try_out(resolved, plan)
         if progress is None:
             await apply(self._client, everything, known=self._known)
-            await prune(self._client, everything, namespace=resolved.namespace, cluster=resolved.name, uid=resolved.uid)
+            wanted = (*everything, *certificates.objects)
+            await prune(self._client, wanted, namespace=resolved.namespace, cluster=resolved.name, uid=resolved.uid)
             progress = await self._rollout.bring_into_force(
                 resolved, plan, report=report(cluster), up=self._is_up(cluster)
             )
+        else:
+            await self._switch(cluster, certificates)
         self._record_events(cluster, progress)
         await self._write_status(cluster, progress)
         if progress.wanted == progress.applied:
             return _recheck(resolved, plan)
         return Requeue(after=LATER if progress.final else SOON)
+
+    async def _switch(self, cluster: SlurmCluster, certificates: CertificateProgress) -> None:
+        deployment = self._parts(cluster).get(SYNCER.name)
+        await self._certificates.switch(_unresolved(cluster), deployment, active=certificates.active)
 
     def _is_up(self, cluster: SlurmCluster) -> bool:
         """Whether slurmctld is there, and is the one that was last asked for."""
@@ -207,6 +221,23 @@ class SlurmClusterReconciler:
             # What the syncer has written is left out, not repeated: it may have written again since we read.
             ours = {key: value for key, value in to_builtins(wanted).items() if key not in OF_SYNCER}
             await self._clusters.of(cluster.key).patch(cluster.key, Merge({"status": ours}), status=True)
+
+
+def _resolved(cluster: SlurmCluster) -> ResolvedCluster:
+    key = cluster.key
+    return resolve(cluster.spec, name=key.name, namespace=key.namespace, uid=cluster.metadata.uid)
+
+
+def _unresolved(cluster: SlurmCluster) -> ResolvedCluster:
+    """For what has to go on though the spec may be refused: its names and its owner."""
+    key = cluster.key
+    return ResolvedCluster(name=key.name, namespace=key.namespace, uid=cluster.metadata.uid, spec=cluster.spec)
+
+
+def _sooner(later: Requeue | None, certificates: CertificateProgress) -> Requeue | None:
+    if certificates.again is None:
+        return later
+    return Requeue(after=certificates.again if later is None else min(later.after, certificates.again))
 
 
 def _recheck(resolved: ResolvedCluster, plan: ConfigurationPlan) -> Requeue | None:

@@ -73,6 +73,8 @@ class ResolvedCluster(Struct, frozen=True):
     spec: SlurmClusterSpec
     definitions: tuple[NodeDefinition, ...] = ()
     """Those that are enabled, by name."""
+    certificate: str = "in-force"
+    """The id of the certificate that the hook API serves with. It is not known where a cluster is only rendered."""
 
     def named(self, part: str) -> str:
         """The name of an object of this cluster."""

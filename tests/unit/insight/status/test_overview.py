@@ -5,12 +5,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 from rich.console import Console
 
 from sunk.insight.status.overview import Overview, overview
 from sunk.insight.status.snapshot import ClusterSnapshot
 from sunk.insight.status.tables import draw
 from sunk.kube.core import Node, Pod
+from sunk.kube.resource import Metadata
+from sunk.model import names
 from sunk.model.nodeslice import Entry
 from sunk.objects.nodesets import NODESETS, NODESLICES, NodeSet, NodeSlice
 from sunk.objects.slurmclusters import SLURMCLUSTERS, SlurmCluster
@@ -116,7 +119,7 @@ def test_a_cluster_that_is_well_takes_few_lines() -> None:
         "  Slurm 24.11.5  configuration aaaaaaaaaa applied",
         "  controller 1/1  login 1/1",
     ]
-    assert shown[-2].split() == ["gpu", "2", "2", "2", "2", "0", "2", "0"]
+    assert shown[-2].split() == ["gpu", "2", "2", "2", "2", "0", "2", "0", "0", "0"]
     assert shown[-1] == "  2 members are healthy, 0 not"
 
 
@@ -210,6 +213,38 @@ def test_where_nodes_may_not_be_read_it_is_said_and_nobody_is_called_lost() -> N
     shown = page(found)
     assert "You may not read Nodes" in shown
     assert "1 member is healthy, 0 not" in shown
+
+
+def test_locks_are_counted_and_pending_ones_are_named_with_their_age() -> None:
+    states = ("locked", "pending", "locked_strict", "false")
+    nodes = tuple(
+        replace(node(f"node-{number}"), metadata=said(f"node-{number}", LOCK=state))
+        for number, state in enumerate(states)
+    )
+    asks = replace(pod("gpu-1"), metadata=said("gpu-1", "team", LOCK_REQUEST='{"number":3,"jobs":["7/0","9/1"]}'))
+    pods = (pod("gpu-0"), asks, pod("gpu-2"), pod("gpu-3"))
+    found = ClusterSnapshot(
+        sets=(nodeset("gpu"),),
+        slices=(members("gpu", *entries(4)),),
+        pods=pods,
+        nodes=nodes,
+        lock_times={"node-0": NOW, "node-1": NOW - timedelta(minutes=4)},
+    )
+    (view,) = overview(found).node_sets
+    assert (view.locked, view.lock_pending, view.well) == (2, 1, 3)
+    assert "lock pending for jobs 7, 9 (4m)" in page(found)
+
+
+def test_without_nodes_the_copy_on_the_pod_tells_of_the_lock() -> None:
+    shown = replace(pod("gpu-0"), metadata=said("gpu-0", "team", LOCK="locked"))
+    found = ClusterSnapshot(sets=(nodeset("gpu"),), slices=(members("gpu", *entries(1)),), pods=(shown,), nodes=None)
+    assert overview(found).node_sets[0].locked == 1
+
+
+def said(name: str, namespace: str = "", **annotations: str) -> Metadata:
+    return Metadata(
+        name=name, namespace=namespace, annotations={getattr(names, key): text for key, text in annotations.items()}
+    )
 
 
 def test_a_screen_without_room_says_how_many_are_not_shown() -> None:

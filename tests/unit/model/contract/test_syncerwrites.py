@@ -33,7 +33,8 @@ def test_a_policy_allows_what_is_declared(declared: tuple[str, ...]) -> None:
 
 
 def test_no_policy_allows_more() -> None:
-    kept = {"ownerReferences", "finalizers"}
+    of_kubelets = {"Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"}
+    kept = {"ownerReferences", "finalizers", "labels", "annotations", *of_kubelets}
     everything = {*syncerwrites.POD_LABELS, *syncerwrites.POD_ANNOTATIONS, *syncerwrites.POD_CONDITIONS, *OF_SYNCER}
     assert set().union(*allowed()) == everything | kept
 

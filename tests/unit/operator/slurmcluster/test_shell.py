@@ -7,8 +7,9 @@ from typing import Any
 
 from tests.unit.operator.slurmcluster.clusters import built, cluster, container, pod
 
+from sunk.model.contract import hooks
 from sunk.operator.slurmcluster.compute import scripts
-from sunk.operator.slurmcluster.slurmconf.conf import ETC
+from sunk.operator.slurmcluster.slurmconf.conf import ETC, SCRIPTS
 
 ENFORCED = {"accounting": {"enforce": "limits"}}
 
@@ -41,7 +42,18 @@ def test_slurmctld_waits_for_accounting_by_its_state_and_its_variables() -> None
 
 
 def test_scripts_of_compute_pods_find_each_other_and_their_variables() -> None:
-    around_jobs = scripts.around_jobs()
+    around_jobs = scripts.around_jobs(cluster())
+    assert f"{scripts.PRELOCK} || exit\n" in around_jobs["prolog"]
+    assert f". {SCRIPTS}/hooks\n" in around_jobs["prelock"]
+    assert f". {SCRIPTS}/hook-settings\n" in around_jobs["hooks"]
+    assert f"hooks={hooks.FOLDER}\n" in around_jobs["hooks"]
+    assert f'"$hooks/{hooks.TOKEN}"' in around_jobs["hooks"]
+    assert f'"$hooks/{hooks.CA}"' in around_jobs["hooks"]
+    assert f" {scripts.SICK} " in around_jobs["prelock"]
+    settings = [line.partition("=")[0] for line in around_jobs["hook-settings"].splitlines()]
+    assert all(
+        f"${name}" in "".join(around_jobs.values()) or f" {name} " in around_jobs["prelock"] for name in settings
+    )
     assert f"exec {scripts.SICK} " in around_jobs["unkillable"]
     assert f'"${scripts.POD_NAME}"' in around_jobs["leave"]
     services = built(cluster(), "ConfigMap", "slurm-compute-s6")["data"]

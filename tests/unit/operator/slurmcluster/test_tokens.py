@@ -61,4 +61,22 @@ def test_only_the_syncer_has_a_token() -> None:
     holders = [
         name for name, one in found.items() if "serviceAccountToken" in str(one) or one.get("serviceAccountName")
     ]
-    assert holders == ["Deployment slurm-syncer"]
+    assert holders == ["Deployment slurm-syncer", "NodeSet slurm-cpu"]
+
+
+def test_the_token_of_a_compute_pod_is_good_for_the_hook_api_alone_and_roots() -> None:
+    spec = templates(cluster(EVERYTHING))["NodeSet slurm-cpu"]
+    (volume,) = [volume for volume in spec["volumes"] if "serviceAccountToken" in str(volume)]
+    assert volume["projected"]["defaultMode"] == 0o400
+    token, bundle = volume["projected"]["sources"]
+    assert token["serviceAccountToken"]["audience"] == "sunk.coreweave.com/team/slurm"
+    assert bundle == {"configMap": {"name": "slurm-hooks-ca", "items": [{"key": "ca.crt", "path": "ca.crt"}]}}
+    mounts = {one["mountPath"]: one for one in spec["containers"][0]["volumeMounts"]}
+    assert mounts["/run/sunk/hooks"]["readOnly"]
+    # No fsGroup and no other user: either would let somebody else than root read it.
+    assert not {"fsGroup", "runAsUser"} & set(spec["securityContext"])
+
+
+def test_without_a_syncer_nobody_has_a_token() -> None:
+    found = templates(cluster(EVERYTHING | {"syncer": {"enabled": False}}))
+    assert not [name for name, one in found.items() if "serviceAccountToken" in str(one)]

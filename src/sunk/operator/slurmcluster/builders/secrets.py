@@ -1,4 +1,7 @@
-"""Which Secrets a cluster needs. Their contents are made once (`rollout.secrets`), and outlive the cluster."""
+"""Which Secrets a cluster needs. Their contents are made once (`rollout.secrets`), and outlive the cluster.
+
+Those with certificates of the hook API come and go (`rollout.certificates`); only their name is here.
+"""
 
 from collections.abc import Mapping
 from typing import Final, Literal
@@ -49,6 +52,11 @@ def auth(cluster: ResolvedCluster) -> str:
 
 def jwt(cluster: ResolvedCluster) -> str:
     return cluster.named("jwt")
+
+
+def hook_certificate(cluster: ResolvedCluster, certificate: str) -> str:
+    """The Secret with a certificate of the hook API, by its id."""
+    return f"{cluster.named(clusterobjects.HOOKS)}-{certificate}"
 
 
 def database(cluster: ResolvedCluster) -> str:

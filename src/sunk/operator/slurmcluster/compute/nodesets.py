@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from sunk.model import names
-from sunk.model.contract import clusterobjects, drains
+from sunk.model.contract import clusterobjects, drains, hooks
 from sunk.model.refusal import Refusal
 from sunk.operator.slurmcluster.builders import keyfiles, pods, secrets, users
 from sunk.operator.slurmcluster.builders.metadata import COMPUTE, labels, metadata
@@ -28,6 +28,8 @@ _LISTENS: Final = (
     "/proc/net/tcp",
     "/proc/net/tcp6",
 )
+_TOKEN_SECONDS: Final = 3607
+"""The kubelet renews it when four fifths have passed."""
 _TELLING: Final = 5
 # Slurm may be away, and the Pod goes all the same.
 _TELL: Final = f"timeout {_TELLING} {scripts.LEAVE} || true"
@@ -89,6 +91,7 @@ def template(cluster: ResolvedCluster, definition: NodeDefinition) -> Object:
             pods.shared_memory(size, limits=definition.resources),
             users.volume(cluster),
             *scripts.volumes(cluster),
+            *_hooks(cluster),
             *claimed,
             *pods.plain(wanted.volumes),
             *definition.volumes,
@@ -116,6 +119,23 @@ def template(cluster: ResolvedCluster, definition: NodeDefinition) -> Object:
     }
 
 
+def _hooks(cluster: ResolvedCluster) -> list[Object]:
+    """What a prolog shows the hook API, and believes it by. Root's alone: with the token jobs could speak for the node."""
+    if not cluster.spec.syncer.enabled:
+        return []
+    token = {
+        "path": hooks.TOKEN,
+        "audience": hooks.audience(cluster.namespace, cluster.name),
+        "expirationSeconds": _TOKEN_SECONDS,
+    }
+    bundle = {
+        "name": cluster.named(clusterobjects.HOOKS_CA),
+        "items": [{"key": hooks.CA, "path": hooks.CA}],
+    }
+    sources: list[Object] = [{"serviceAccountToken": token}, {"configMap": bundle}]
+    return [{"name": "hooks", "projected": {"defaultMode": keyfiles.OWNER_ONLY, "sources": sources}}]
+
+
 def _slurmd(cluster: ResolvedCluster, definition: NodeDefinition) -> Object:
     wanted = cluster.spec.compute
     _, mounts = pods.claims(wanted.mounts)
@@ -137,6 +157,7 @@ def _slurmd(cluster: ResolvedCluster, definition: NodeDefinition) -> Object:
             pods.SHARED_MEMORY,
             users.MOUNT,
             *scripts.mounts(cluster),
+            *({"name": each["name"], "mountPath": hooks.FOLDER, "readOnly": True} for each in _hooks(cluster)),
             *mounts,
             *pods.plain(wanted.volume_mounts),
             *definition.volume_mounts,

@@ -1,5 +1,8 @@
 """Scripts that compute Pods have: those of people for s6, and ours around jobs.
 
+Before people's prologs comes `prelock.sh`, which waits until other work has left the Node. What it needs to know stands in
+a file beside it: as variables of the Pod each change would replace every node.
+
 slurmd hands its own environment to nobody: a task gets that of whoever submitted the job. So a oneshot writes down what
 a definition says, and a SPANK plugin of the image (images/native/job_env.c) hands it on from there. A task prolog
 would do too, but with pyxis it runs inside the container, where there is no such script. Prologs by a pattern of names
@@ -12,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sunk.model.cluster.compute import S6Service
+from sunk.model.contract import clusterobjects, hooks
 from sunk.model.refusal import Refusal
 from sunk.operator.slurmcluster.builders.metadata import COMPUTE, metadata
 from sunk.operator.slurmcluster.resolve import ResolvedCluster
@@ -19,6 +23,7 @@ from sunk.operator.slurmcluster.slurmconf.conf import SCRIPTS
 
 LEAVE: Final = f"{SCRIPTS}/leave"
 SICK: Final = f"{SCRIPTS}/sick"
+PRELOCK: Final = f"{SCRIPTS}/prelock"
 PROLOGS: Final = "/etc/sunk/prolog.d"
 EPILOGS: Final = "/etc/sunk/epilog.d"
 S6: Final = "/etc/sunk/s6"
@@ -27,13 +32,15 @@ JOB_ENV: Final = "SUNK_JOB_ENV"
 """Names of the variables that jobs shall have, with blanks between."""
 ENVIRONMENT: Final = "0-sunk-environment"
 """Of the oneshot; it sorts before those of people, which may want it."""
+HELLO: Final = "0-sunk-hello"
+"""Of the longrun by which a Pod that did not reach the syncer finds out that it does again."""
 
 _NAME: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
 _IN_ORDER: Final = """\
 #!/bin/bash
 # Run the scripts of a folder in the order of their names; the first that fails decides.
-for script in {folder}/*; do
+{first}for script in {folder}/*; do
     [[ -f $script ]] || continue
     "$script" || {{
         code=$?
@@ -51,13 +58,16 @@ _UNKILLABLE: Final = Path(__file__).with_name("unkillable.sh").read_text()
 # A Pod that is told to go takes its jobs along. Said at once, they are queued again at once, and not when slurmctld has
 # waited for answers in vain. A slurmd that comes back registers, and brings the node back by itself. The reason of a
 # drain, or of FAIL, is left as it is: it may be a person's, and under another name it would be lifted one day.
+_HOOKS: Final = Path(__file__).with_name("hooks.sh").read_text()
+_PRELOCK: Final = Path(__file__).with_name("prelock.sh").read_text()
+_SAY_HELLO: Final = Path(__file__).with_name("hello.sh").read_text()
 _LEAVE: Final = Path(__file__).with_name("leave.sh").read_text()
 _WRITE_ENVIRONMENT: Final = Path(__file__).with_name("job_environment.sh").read_text()
 
 
 def objects(cluster: ResolvedCluster) -> tuple[dict[str, Any], ...]:
     return (
-        _config_map(cluster, "compute-scripts", around_jobs()),
+        _config_map(cluster, "compute-scripts", around_jobs(cluster)),
         _config_map(cluster, "compute-s6", {key: text for key, _, text in _services(cluster)}),
     )
 
@@ -91,20 +101,37 @@ def _given(cluster: ResolvedCluster) -> list[tuple[str, str, str]]:
     return [row for row in both if row[1]]
 
 
-def around_jobs() -> dict[str, str]:
+def around_jobs(cluster: ResolvedCluster) -> dict[str, str]:
     """The scripts that run around jobs and at the end of a Pod, by name."""
-    return {
-        "prolog": _IN_ORDER.format(folder=PROLOGS, what="prolog", sick=SICK),
-        "epilog": _IN_ORDER.format(folder=EPILOGS, what="epilog", sick=SICK),
+    locks = cluster.spec.syncer.enabled
+    first = f"{PRELOCK} || exit\n" if locks else ""
+    ours = {"prelock": _PRELOCK, "hooks": _HOOKS, "hook-settings": hook_settings(cluster)} if locks else {}
+    return ours | {
+        "prolog": _IN_ORDER.format(folder=PROLOGS, what="prolog", sick=SICK, first=first),
+        "epilog": _IN_ORDER.format(folder=EPILOGS, what="epilog", sick=SICK, first=""),
         "leave": _LEAVE,
         "sick": _SICK,
         "unkillable": _UNKILLABLE,
     }
 
 
+def hook_settings(cluster: ResolvedCluster) -> str:
+    """What the scripts have to know of the hook API. None of it needs quoting but the reasons."""
+    settings = {
+        "server": f"{hooks.server_name(cluster.namespace, cluster.name)}:{clusterobjects.HOOKS_PORT}",
+        "timeout": str(cluster.spec.syncer.hooks_api.timeout),
+        "placeholder": hooks.PLACEHOLDER,
+        "timed_out": hooks.TIMED_OUT,
+        "unreached": hooks.UNREACHED,
+    }
+    return "".join(f"{key}='{value}'\n" for key, value in settings.items())
+
+
 def _services(cluster: ResolvedCluster) -> list[tuple[str, str, str]]:
     """Key in the ConfigMap, path below the folder of s6, and text of each file."""
     ours = {ENVIRONMENT: S6Service(type="oneshot", script=_WRITE_ENVIRONMENT)}
+    if cluster.spec.syncer.enabled:
+        ours[HELLO] = S6Service(type="longrun", script=_SAY_HELLO)
     for name in cluster.spec.compute.s6:
         if not _NAME.fullmatch(name):
             raise Refusal(f"compute.s6.{name}: names of scripts consist of lowercase letters, digits and dashes.")

@@ -5,6 +5,7 @@ Jobs reach whatever the network lets them reach: that is theirs to use, and not 
 - Every client asks slurmctld, and most of them slurmdbd (`sacct` runs on login and compute nodes).
 - srun listens on ports of its own choice, wherever it was typed. The steps of its job connect to them, and slurmctld.
   `sattach`, X11 and MPI use ports of their own choice too. So nodes and logins are open to each other on all ports.
+- Prologs call the hook API of the syncer.
 - slurmctld tells slurmd and sackd of a new configuration, both on the port of slurmd.
 - A Pod on the network of its Node has the address of the Node, for which no label can be asked: where a definition
   asks for that, what nodes must reach is open to every address. So is slurmctld for a slurmdbd that runs elsewhere.
@@ -74,6 +75,7 @@ def _rules_by_component(cluster: ResolvedCluster) -> Mapping[Component, Rules]:
     if spec.syncer.enabled:
         made[SYNCER] = [
             _anybody(SYNCER_PORT),
+            _nodes(cluster, COMPUTE, port=clusterobjects.HOOKS_PORT),
             _rule(cluster, CONTROLLER, port=clusterobjects.SLURMD_PORT),
             *_more(more.syncer),
         ]

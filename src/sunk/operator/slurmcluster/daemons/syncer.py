@@ -8,7 +8,7 @@ of the account.
 from typing import Final
 
 from sunk.model import names, settings
-from sunk.model.contract import clusterobjects
+from sunk.model.contract import clusterobjects, hooks
 from sunk.model.contract.syncerwrites import ACCOUNT_SUFFIX
 from sunk.operator.slurmcluster.builders import keyfiles, pods, secrets
 from sunk.operator.slurmcluster.builders.metadata import CONFIG_HASH, SYNCER, metadata, selector
@@ -18,6 +18,9 @@ from sunk.operator.slurmcluster.slurmconf.conf import ETC, restart_fingerprint
 
 NAME: Final = clusterobjects.SYNCER
 PORT: Final = clusterobjects.HEALTH_PORT
+HOOKS_PORT: Final = clusterobjects.HOOKS_PORT
+TLS_VOLUME: Final = "hooks-tls"
+"""With the certificate of the hook API."""
 _GRACE: Final = 30
 _ACCOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 _RBAC: Final = "rbac.authorization.k8s.io"
@@ -83,8 +86,9 @@ def _binding(cluster: ResolvedCluster) -> Object:
 
 
 def _service(cluster: ResolvedCluster) -> Object:
-    """For scrapers."""
+    """For scrapers and for prologs."""
     spec = pods.service(cluster, SYNCER, port=PORT, name="metrics")
+    spec["ports"] += [{"name": "hooks", "port": HOOKS_PORT, "targetPort": HOOKS_PORT}]
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata(cluster, SYNCER), "spec": spec}
 
 
@@ -97,6 +101,7 @@ def _deployment(cluster: ResolvedCluster) -> Object:
             *keyfiles.volumes(secrets.auth(cluster)),
             {"name": "run", "emptyDir": {"medium": "Memory", "sizeLimit": "64Mi"}},
             _token(),
+            pods.secret(TLS_VOLUME, secret=secrets.hook_certificate(cluster, cluster.certificate)),
         ],
         security=pods.as_user(user.run_as_user, group=user.run_as_group),
         grace=_GRACE,
@@ -132,7 +137,7 @@ def _container(cluster: ResolvedCluster) -> Object:
             {"name": "SUNK_CLUSTER", "value": cluster.name},
             *pods.environment(variables(cluster)),
         ],
-        "ports": [{"name": "metrics", "containerPort": PORT}],
+        "ports": [{"name": "metrics", "containerPort": PORT}, {"name": "hooks", "containerPort": HOOKS_PORT}],
         # It answers from its first moment, also while it waits for slurmctld to give it a configuration.
         "startupProbe": _http_get("/healthz", periodSeconds=1, failureThreshold=60),
         "readinessProbe": _http_get("/readyz", periodSeconds=2),
@@ -142,6 +147,7 @@ def _container(cluster: ResolvedCluster) -> Object:
         "volumeMounts": [
             {"name": "run", "mountPath": _RUN},
             {"name": "token", "mountPath": _ACCOUNT, "readOnly": True},
+            {"name": TLS_VOLUME, "mountPath": hooks.SERVER_FOLDER, "readOnly": True},
         ],
     }
 
@@ -161,7 +167,15 @@ def arguments(cluster: ResolvedCluster) -> list[str]:
 
 
 def variables(cluster: ResolvedCluster) -> dict[str, str]:
-    return settings.environment(cluster.spec.syncer.config.syncer)
+    """Not arguments, for the reason that `model.settings` has: a syncer of an earlier release does not know them."""
+    wanted = cluster.spec.syncer
+    return settings.environment(wanted.config.syncer) | {
+        "SUNK_HOOKS_PORT": str(HOOKS_PORT),
+        "SUNK_HOOKS_TIMEOUT": str(wanted.hooks_api.timeout),
+        "SUNK_NODE_REBOOT_CONDITION": wanted.hooks_api.node_reboot_condition,
+        "SUNK_NODE_REBOOT_REASON": wanted.hooks_api.node_reboot_reason,
+        "SUNK_NODE_PERMISSIONS": str(wanted.node_permissions.enabled).lower(),
+    }
 
 
 def _sackd(cluster: ResolvedCluster) -> Object:

@@ -38,7 +38,7 @@ async def ensure(client: Client, wanted: NeededSecret, *, namespace: str, labels
     """Make the Secret unless it is there, or see that somebody else has made it."""
     if wanted.made:
         await _make(client, wanted, namespace=namespace, labels=labels)
-    elif not await _is_there(client, wanted.name, namespace=namespace):
+    elif not await exists(client, wanted.name, namespace=namespace):
         raise MissingSecret(
             f"{wanted.at}: Secret {namespace}/{wanted.name} does not exist. Create it with {_listed(wanted)}."
         )
@@ -48,7 +48,7 @@ class MissingSecret(Exception):  # noqa: N818 - named as what it is
     """A Secret that somebody else has to make is not there."""
 
 
-async def _is_there(client: Client, name: str, *, namespace: str) -> bool:
+async def exists(client: Client, name: str, *, namespace: str) -> bool:
     """Try to make it, and mean nothing by it: that needs no right to read what is in it."""
     body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}}
     query = STRICTLY | {"dryRun": "All"}

@@ -13,7 +13,7 @@ from typing import Final
 from sunk.model.cluster.configuration import PriorityWeights
 from sunk.model.contract import clusterobjects
 from sunk.operator.slurmcluster.resolve import ResolvedCluster
-from sunk.operator.slurmcluster.slurmconf import gres
+from sunk.operator.slurmcluster.slurmconf import gres, timers
 from sunk.operator.slurmcluster.slurmconf.lines import overridden, owned, pairs, word
 from sunk.operator.slurmcluster.slurmconf.partitions import partitions, retiring
 
@@ -92,6 +92,10 @@ def restart_fingerprint(cluster: ResolvedCluster) -> str:
 
 def slurm_conf(cluster: ResolvedCluster) -> str:
     extra = owned(cluster.spec.slurm_config.extra_config, at=EXTRA, forbidden=FORBIDDEN)
+    if cluster.spec.syncer.enabled:
+        timeout = cluster.spec.syncer.hooks_api.timeout
+        timers.check_timeout(timeout)
+        timers.check(extra, timeout=timeout, at=EXTRA)
     theirs = overridden(extra)
     settings = _settings(cluster)
     ours = {key: value for key, value in settings.items() if key.lower() not in theirs}
@@ -148,9 +152,8 @@ def _identity(cluster: ResolvedCluster) -> Settings:
 
 
 def _auth_info(cluster: ResolvedCluster) -> str:
-    # Launch messages are signed before the prolog runs, for 60 s unless told: a longer prolog would cost the job. A
-    # job of a lost node is queued again after cred_expire, two minutes unless told.
-    return f"ttl={max(600, 2 * cluster.spec.syncer.hooks_api.timeout)},cred_expire=30"
+    # A job of a lost node is queued again after cred_expire, two minutes unless told.
+    return f"ttl={timers.lifetime(cluster.spec.syncer.hooks_api.timeout)},cred_expire=30"
 
 
 def _behaviour(cluster: ResolvedCluster) -> Settings:
@@ -162,7 +165,7 @@ def _behaviour(cluster: ResolvedCluster) -> Settings:
         "KillWait": config.kill_wait,
         "WaitTime": config.wait_time,
         "ReturnToService": config.return_to_service,
-        "BatchStartTimeout": cluster.spec.syncer.hooks_api.timeout + 60,
+        "BatchStartTimeout": timers.needed(cluster.spec.syncer.hooks_api.timeout),
         "ProctrackType": word(config.slurm_ctld.tracking, at="slurmConfig.slurmCtld.procTrackType"),
         "TaskPlugin": word(config.slurm_ctld.task_plugin, at="slurmConfig.slurmCtld.taskPlugin"),
         "GresTypes": "gpu" if any(map(gres.gpus, cluster.definitions)) or config.gres_config else "",
@@ -237,8 +240,8 @@ def _scripts(cluster: ResolvedCluster) -> Settings:
     config = cluster.spec.slurm_config.slurmd
     return {
         # The batch script of a job waits for the prologs of all its nodes.
-        "PrologFlags": "Alloc,DeferBatch",
-        "Prolog": PROLOG if config.prolog else "",
+        "PrologFlags": timers.FLAGS,
+        "Prolog": PROLOG,
         "Epilog": EPILOG if config.epilog else "",
         "UnkillableStepProgram": UNKILLABLE,
     }

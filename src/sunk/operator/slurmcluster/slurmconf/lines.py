@@ -16,6 +16,7 @@ from sunk.model.refusal import Refusal
 _WORD: Final = re.compile(r"[^\s\x00-\x1f\x7f#\\\"']*")
 _KEY: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _KEYS: Final = re.compile(r"(?:^|\s)([A-Za-z][A-Za-z0-9_]*)\s*[-+*/]?=")
+_VALUES: Final = re.compile(r"(?:^|\s)([A-Za-z][A-Za-z0-9_]*)\s*[-+*/]?=\s*(\"[^\"]*\"|\S*)")
 _QUOTED: Final = re.compile(r"\"[^\"]*\"|'[^']*'")
 _COMMENT: Final = re.compile(r"(?<!\\)((?:\\\\)*)#.*")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
@@ -59,6 +60,11 @@ def owned(text: str, *, at: str, forbidden: Mapping[str, str] | None = None) -> 
 def keys(line: str) -> list[str]:
     """The settings that stand on a line."""
     return _KEYS.findall(_QUOTED.sub("", line))
+
+
+def values(line: str) -> list[tuple[str, str]]:
+    """The settings that stand on a line, with their values."""
+    return [(key, value.strip('"')) for key, value in _VALUES.findall(line)]
 
 
 def overridden(lines: Collection[str]) -> frozenset[str]:

@@ -34,10 +34,13 @@ NEEDED = [
     # srun and salloc of people who are logged in, and sackd.
     *((part, LOGIN, port) for part in (CONTROLLER, COMPUTE) for port in (6818, EPHEMERAL)),
     (CONTROLLER, SYNCER, 6818),
+    # Prologs call the hook API.
+    (COMPUTE, SYNCER, 8443),
 ]
 REFUSED = [
     *((COMPUTE, DATABASE, 3306), (LOGIN, DATABASE, 3306), (CONTROLLER, DATABASE, 3306)),
     *((COMPUTE, SYNCER, 6818), (LOGIN, SYNCER, 6818), (COMPUTE, CONTROLLER, EPHEMERAL)),
+    *((LOGIN, SYNCER, 8443), (CONTROLLER, SYNCER, 8443), (REST, SYNCER, 8443)),
     *((SYNCER, COMPUTE, 6818), (REST, LOGIN, EPHEMERAL), (COMPUTE, CONFIGURATION, 6817)),
 ]
 PORTS = {
@@ -127,6 +130,11 @@ def test_tenants_reach_no_part(tenant: Peer, to: Component) -> None:
 
 
 @pytest.mark.parametrize("tenant", TENANTS.values(), ids=TENANTS.keys())
+def test_tenants_do_not_reach_the_hook_api(tenant: Peer) -> None:
+    assert not allowed(cluster(ALL), tenant, SYNCER, 8443)
+
+
+@pytest.mark.parametrize("tenant", TENANTS.values(), ids=TENANTS.keys())
 def test_everybody_reaches_sshd_and_the_metrics(tenant: Peer) -> None:
     made = cluster(ALL)
     assert allowed(made, tenant, LOGIN, 22)
@@ -136,7 +144,7 @@ def test_everybody_reaches_sshd_and_the_metrics(tenant: Peer) -> None:
 def test_nodes_on_the_network_of_their_nodes_reach_what_they_need() -> None:
     nodes = {"cpu": {"enabled": True, "hostNetwork": True}}
     made = cluster(ALL | {"compute": {"nodes": nodes}})
-    for to, port in ((CONTROLLER, 6817), (ACCOUNTING, 6819), (LOGIN, EPHEMERAL), (COMPUTE, EPHEMERAL)):
+    for to, port in ((CONTROLLER, 6817), (ACCOUNTING, 6819), (LOGIN, EPHEMERAL), (COMPUTE, EPHEMERAL), (SYNCER, 8443)):
         assert allowed(made, OUTSIDE, to, port)
     assert not allowed(made, OUTSIDE, DATABASE, 3306)
 

@@ -5,6 +5,7 @@ from inspect import signature
 
 import pytest
 import yaml
+from msgspec.structs import replace
 from tests.helm import CHART
 from tests.unit.operator.slurmcluster.clusters import built, cluster, container, pod
 
@@ -24,9 +25,38 @@ def test_it_runs_as_slurm_user_and_only_sackd_sees_the_key() -> None:
     _, sackd = whole["initContainers"]
     assert sackd["restartPolicy"] == "Always"
     mounts = {one["name"]: {each["name"] for each in one["volumeMounts"]} for one in (*whole["containers"], sackd)}
-    assert mounts == {"syncer": {"run", "token"}, "sackd": {"run", "keys"}}
+    assert mounts == {"syncer": {"run", "token", "hooks-tls"}, "sackd": {"run", "keys"}}
     assert whole["automountServiceAccountToken"] is False
     assert container(made, *SYNCER)["image"] == "localhost/sunk:24.11"
+
+
+def test_it_serves_the_hook_api_with_the_certificate_in_force() -> None:
+    made = replace(cluster(), certificate="0a1b2c3d")
+    first = container(made, *SYNCER)
+    assert {"name": "hooks", "containerPort": 8443} in first["ports"]
+    assert {"name": "hooks", "port": 8443, "targetPort": 8443} in built(made, "Service", "slurm-syncer")["spec"][
+        "ports"
+    ]
+    (volume,) = [one for one in pod(made, *SYNCER)["volumes"] if one["name"] == "hooks-tls"]
+    assert volume["secret"] == {"secretName": "slurm-hooks-0a1b2c3d", "defaultMode": 0o440}
+    (mount,) = [one for one in first["volumeMounts"] if one["name"] == "hooks-tls"]
+    assert mount == {"name": "hooks-tls", "mountPath": "/run/sunk/hooks-tls", "readOnly": True}
+
+
+def test_it_is_told_of_the_hook_api_by_variables_so_that_an_older_one_starts_too() -> None:
+    wanted = {
+        "hooksAPI": {"timeout": 90, "nodeRebootCondition": "Boot", "nodeRebootReason": "again"},
+        "nodePermissions": {"enabled": True},
+    }
+    told = variables(cluster({"syncer": wanted}))
+    assert {key: told[key] for key in told if "HOOKS" in key or "NODE_REBOOT" in key or "PERMISSIONS" in key} == {
+        "SUNK_HOOKS_PORT": "8443",
+        "SUNK_HOOKS_TIMEOUT": "90",
+        "SUNK_NODE_REBOOT_CONDITION": "Boot",
+        "SUNK_NODE_REBOOT_REASON": "again",
+        "SUNK_NODE_PERMISSIONS": "true",
+    }
+    assert not any("hooks" in argument for argument in arguments(cluster()))
 
 
 def test_another_slurm_user_is_followed() -> None:
