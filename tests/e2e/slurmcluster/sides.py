@@ -15,9 +15,14 @@ from tests.integration.syncer.seen import Seen, read
 from tests.waiting import eventually
 
 from sunk.model import names
+from sunk.model.contract import hooks
 
 LASTING = "trap 'exit 0' USR1; until [ -e /tmp/over-$SLURM_JOB_ID ]; do sleep 1; done"
 """A job that ends well when it is told to, by `tell_over` or by a file where it runs, and not before."""
+BEGINS = "date +%s.%N >> /tmp/begun-${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}"
+"""What a script does first if its beginning is to be known (`begun`). Slurm has a job RUNNING while its prolog waits."""
+STRICTLY = f"--extra={hooks.PLACEHOLDER}test"
+"""For sbatch: as a placeholder job is told from others."""
 
 
 # Kubernetes
@@ -80,6 +85,22 @@ def update(slurm: Release, name: str, **fields: str) -> None:
     slurm("scontrol", "update", f"nodename={name}", *(f"{key}={value}" for key, value in fields.items()))
 
 
+def inside(slurm: Release, name: str, *command: str) -> str:
+    """Run a command as root where the jobs of a node run."""
+    return slurm.kubectl("exec", name, "-c", names.SLURMD, "--", *command).strip()
+
+
+def begun(slurm: Release, name: str, job: str) -> list[float]:
+    """When scripts of a job that `BEGINS` began on a node: one for each run, or for each task of an array."""
+    return [float(moment) for moment in inside(slurm, name, "sh", "-c", f"cat /tmp/begun-{job} || :").split()]
+
+
+def end(slurm: Release, name: str, job: str) -> None:
+    """Have a LASTING job of one node end, also if its script has yet to begin."""
+    inside(slurm, name, "touch", f"/tmp/over-{job}")  # noqa: S108 - where the job looks for it
+    slurm.ends(job)
+
+
 def tell_over(slurm: Release, *jobs: str) -> None:
     """Have jobs that are LASTING come to their end."""
     for job in jobs:
@@ -99,6 +120,13 @@ def looked(slurm: Release, name: str, *, seconds: float = 60) -> None:
     mark = f"look-{time.monotonic_ns()}"
     say(slurm, name, mark, "True")
     eventually(lambda: mark in seen(slurm, name).ours.get("conditions", {}), seconds=seconds)
+
+
+def reboot(slurm: Release, name: str) -> tuple[str, str]:
+    """Ask the syncer as a compute Pod to have its Node rebooted: the status of the answer, and what it says."""
+    script = '. /etc/sunk/scripts/hooks; call 20 reboot "{}"; echo "$status $answer"'
+    status, _, said = inside(slurm, name, "bash", "-c", script).partition(" ")
+    return status, said
 
 
 def sunk(slurm: Release, *words: Any, seconds: float = 60) -> subprocess.CompletedProcess[str]:

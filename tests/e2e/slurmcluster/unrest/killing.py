@@ -5,18 +5,17 @@ before that, its successor has to wait until the lease has run out. The next one
 that very moment, or later. So both get on with their work, however little at a time.
 """
 
-import subprocess
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from datetime import datetime
 from random import Random
 from typing import Any, Final
 
 from msgspec import json
 from tests.conftest import Kubectl
+from tests.e2e.slurmcluster.processes import container_of, kill, lease
 from tests.waiting import eventually
 
 from sunk.local.kubernetes.cluster import LocalCluster
@@ -33,7 +32,7 @@ BACK: Final = 420.0
 class Unrest:
     def __init__(self, kubectl: Kubectl, cluster: LocalCluster, *, seed: object) -> None:
         self._kubectl = kubectl
-        self._sockets = {machine.name: machine.containerd_socket for machine in cluster.machines}
+        self._cluster = cluster
         self._random = Random(f"{seed}")  # noqa: S311 - nothing is to be kept secret
         self._began = time.monotonic()
         self._over = threading.Event()
@@ -71,20 +70,20 @@ class Unrest:
 
     def _strike(self) -> None:
         name = self._random.choice([one for one in VICTIMS if one != self._spared])
-        kill, delete = self._random.choice(MANNERS)
+        killed, deleted = self._random.choice(MANNERS)
         pod = self._pod(name)
         if pod is None:
             return
         since = time.time()
-        found = next((one for one in _containers(pod) if one["name"] == VICTIMS[name]), None)
-        if kill and found is not None and "running" in found["state"]:
+        found = container_of(pod, VICTIMS[name])
+        if killed and found is not None and "running" in found["state"]:
             self._kill(pod, found)
         # The kubelet lets a container that has died before wait, longer and longer; in a new Pod it begins at once.
-        delete = delete or found is None or bool(found["restartCount"])
-        if delete:
+        deleted = deleted or found is None or bool(found["restartCount"])
+        if deleted:
             self._delete(pod)
         self._struck[name] += 1
-        self._await(name, since=since, gone=pod["metadata"]["name"] if delete else "")
+        self._await(name, since=since, gone=pod["metadata"]["name"] if deleted else "")
 
     def _pod(self, deployment: str) -> dict[str, Any] | None:
         chosen = json.decode(self._kubectl("get", "deployment", deployment, "-o", "json"))["spec"]["selector"]
@@ -93,14 +92,9 @@ class Unrest:
         return self._random.choice(found) if found else None
 
     def _kill(self, pod: dict[str, Any], container: dict[str, Any]) -> None:
-        """From outside: inside a container nobody can kill its first process."""
         self._note(f"{pod['metadata']['name']}: killed")
-        number = container["containerID"].removeprefix("containerd://")
-        where = ("--address", str(self._sockets[pod["spec"]["nodeName"]]), "--namespace", "k8s.io")
-        command = ["ctr", *where, "tasks", "kill", "--signal", "SIGKILL", number]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-        if done.returncode:
-            self._note(f"ctr: {done.stderr.strip()}")  # it has just ended by itself, or was not there yet
+        if trouble := kill(self._cluster, pod, container):
+            self._note(f"ctr: {trouble}")  # it has just ended by itself, or was not there yet
 
     def _delete(self, pod: dict[str, Any]) -> None:
         name = pod["metadata"]["name"]
@@ -112,9 +106,7 @@ class Unrest:
         deadline = time.monotonic() + BACK
         while time.monotonic() < deadline:
             with suppress(AssertionError):
-                lease = json.decode(self._kubectl("get", "lease", name, "-o", "json"))["spec"]
-                renewed = datetime.fromisoformat(lease["renewTime"]).timestamp()
-                holder = lease.get("holderIdentity", "")
+                holder, renewed = lease(self._kubectl, name)
                 if holder and renewed > since and not (gone and holder.startswith(gone)):
                     self._note(f"{name}: leads again")
                     return
@@ -123,8 +115,3 @@ class Unrest:
 
     def _note(self, what: str) -> None:
         self.deeds.append(f"{time.monotonic() - self._began:6.1f} s  {what}")
-
-
-def _containers(pod: dict[str, Any]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = pod["status"].get("containerStatuses", [])
-    return found

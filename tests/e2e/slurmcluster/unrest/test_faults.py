@@ -3,9 +3,10 @@
 import time
 
 from msgspec import json
-from tests.e2e.slurmcluster.release import LABEL, Release
-from tests.e2e.slurmcluster.sides import LASTING, cordoned, fate, node_of, reasons, tell_over, told, uid_of
-from tests.e2e.slurmcluster.unrest import ground, kubelet
+from tests.e2e.slurmcluster import kubelet
+from tests.e2e.slurmcluster.release import Release
+from tests.e2e.slurmcluster.sides import LASTING, cordoned, fate, inside, node_of, reasons, tell_over, told, uid_of
+from tests.e2e.slurmcluster.unrest import ground
 from tests.e2e.slurmcluster.unrest.ground import PATIENCE, exposed, in_time, throughout
 from tests.e2e.slurmcluster.unrest.killing import Unrest
 
@@ -18,10 +19,6 @@ KINDS = ground.KINDS
 VALUES = ground.VALUES
 SILENCE = 360.0
 OUTAGE = 120.0
-
-
-def inside(slurm: Release, name: str, *command: str) -> str:
-    return slurm.kubectl("exec", name, "-c", names.SLURMD, "--", *command).strip()
 
 
 def slurmd(slurm: Release, name: str) -> str:
@@ -91,7 +88,7 @@ def test_a_node_that_registers_again_keeps_its_pod_and_its_job(slurm: Release, c
     slurm.runs(job)
     in_time(lambda: told(slurm, node, names.SLURM_RUNNING) != "")
     slurm.kubectl("delete", "node", node)
-    register(slurm, cluster, node)
+    kubelet.register(slurm.kubectl, cluster, node, kind="cpu")
     in_time(lambda: claimed(slurm, node))
     in_time(lambda: told(slurm, node, names.SLURM_RUNNING) != "")
     in_time(lambda: reasons(slurm) == {})
@@ -114,17 +111,10 @@ def test_a_node_that_is_gone_leaves_and_joins_when_it_is_back(
         assert uid_of(slurm, name) == ""
         assert name not in slurm("scontrol", "show", "nodes", "--oneliner")
     finally:
-        register(slurm, cluster, node)
+        kubelet.register(slurm.kubectl, cluster, node, kind="cpu")
     in_time(lambda: name in slurm.idle())
     assert uid_of(slurm, name) != before
     assert claimed(slurm, node)
-
-
-def register(slurm: Release, cluster: LocalCluster, node: str) -> None:
-    """Have a Node that was deleted register again: a kubelet does it when it starts, and knows nothing of our label."""
-    kubelet.restart(cluster, node)
-    in_time(lambda: slurm.kubectl("get", "node", node, "--ignore-not-found", "-o", "name") != "")
-    slurm.kubectl("label", "node", node, f"{LABEL}=cpu", "--overwrite")
 
 
 def test_what_changes_while_slurmctld_is_away_is_told_when_it_is_back(slurm: Release) -> None:

@@ -5,6 +5,8 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tests.conftest import Kubectl
+from tests.e2e.slurmcluster.release import LABEL
 from tests.waiting import eventually
 
 from sunk.local.kubernetes import assets, node as nodes
@@ -28,3 +30,10 @@ def stopped(cluster: LocalCluster, node: str) -> Iterator[None]:
 def restart(cluster: LocalCluster, node: str) -> None:
     with stopped(cluster, node):
         pass
+
+
+def register(kubectl: Kubectl, cluster: LocalCluster, node: str, *, kind: str) -> None:
+    """Have a Node that was deleted register again: a kubelet does it when it starts, and knows nothing of our label."""
+    restart(cluster, node)
+    eventually(lambda: kubectl("get", "node", node, "--ignore-not-found", "-o", "name") != "", seconds=120)
+    kubectl("label", "node", node, f"{LABEL}={kind}", "--overwrite")
