@@ -92,6 +92,11 @@ class Machine(msgspec.Struct, frozen=True):
         """The node's socket as seen from this machine, outside the node's mount namespace."""
         return self.own("/run/containerd") / "containerd.sock"
 
+    @property
+    def static_pods(self) -> Path:
+        """A folder with manifests: its kubelet runs what is in there without being told to by the API server."""
+        return self.folder / "static-pods"
+
 
 def prepare(machine: Machine) -> None:
     """Write every file the node's daemons read."""
@@ -99,7 +104,8 @@ def prepare(machine: Machine) -> None:
         machine.own(path).mkdir(parents=True, exist_ok=True)
         Path(path).mkdir(parents=True, exist_ok=True)
     cni = machine.folder / "cni"
-    cni.mkdir(exist_ok=True)
+    for folder in (cni, machine.static_pods):
+        folder.mkdir(exist_ok=True)
     (cni / "10-pods.conflist").write_bytes(msgspec.json.encode(_cni(machine)))
     text = CONTAINERD.format(root=machine.containerd_root, pause=pause.IMAGE, plugins=CNI_PLUGINS, cni=cni)
     (machine.folder / "containerd.toml").write_text(text)
@@ -209,4 +215,5 @@ def _kubelet(machine: Machine) -> dict[str, object]:
         "resolvConf": str(machine.folder / "resolv.conf"),
         # As it is with control groups v1: a job that takes too much dies, and not the container with all jobs of a node.
         "singleProcessOOMKill": True,
+        "staticPodPath": str(machine.static_pods),
     }
