@@ -1,4 +1,7 @@
-"""For each module an operator and a Slurm cluster that its tests share: `VALUES` of the module say which one."""
+"""For each module an operator and a Slurm cluster that its tests share: `VALUES` of the module say which one.
+
+`OPERATOR_VALUES`, if it has them, are for the operator; {namespace} in them is where the cluster will be.
+"""
 
 import secrets
 from collections.abc import Iterator
@@ -7,11 +10,13 @@ import pytest
 from msgspec import json
 from tests.conftest import Kubectl
 from tests.e2e.slurmcluster.release import LABEL, Release
+from tests.e2e.slurmcluster.tenants import Tenants, locks
 from tests.helm import Helm
 
 from sunk.local.kubernetes import assets
 from sunk.local.kubernetes.cluster import LocalCluster
 from sunk.model import names
+from sunk.model.contract import lock
 
 OPERATOR = "sunk-controller-manager"
 
@@ -29,10 +34,13 @@ def spaces(cluster: LocalCluster) -> Iterator[tuple[Kubectl, Kubectl]]:
 
 
 @pytest.fixture(scope="module")
-def operator(spaces: tuple[Kubectl, Kubectl]) -> Iterator[Helm]:
+def operator(spaces: tuple[Kubectl, Kubectl], request: pytest.FixtureRequest) -> Iterator[Helm]:
     helm = Helm(assets.fill(images=False).parts.helm, spaces[0])
     release, looked_at = f"sunk-{spaces[0].namespace}", ",".join(one.namespace for one in spaces)
-    helm.install(release, "--set", f"namespaces={{{looked_at}}}", "--set", "resources.requests.cpu=20m")
+    values = {"namespaces": f"{{{looked_at}}}", "resources.requests.cpu": "20m"}
+    for key, value in getattr(request.module, "OPERATOR_VALUES", {}).items():
+        values[key] = value.format(namespace=spaces[0].namespace)
+    helm.install(release, *(word for key, value in values.items() for word in ("--set", f"{key}={value}")))
     spaces[0]("rollout", "status", f"deployment/{OPERATOR}", "--timeout=90s")
     yield helm
     helm("uninstall", release)
@@ -50,9 +58,13 @@ def _sweep(spaces: tuple[Kubectl, Kubectl]) -> None:
     for kubectl in spaces:
         for left in kubectl("get", "nodesets,slurmclusters", "-o", "name").split():
             kubectl("patch", left, "--type=merge", "-p", '{"metadata": {"finalizers": null}}')
-    ours = (LABEL, names.NODESET, names.NAMESPACE, names.CLUSTER, names.POD)
+    ours = (LABEL, names.NODESET, names.NAMESPACE, names.CLUSTER, names.POD, names.LOCK)
     spaces[0]("label", "nodes", "--all", *(f"{key}-" for key in ours))
-    spaces[0]("annotate", "nodes", "--all", *(f"{key}-" for key in (names.CLAIM, names.DRAIN, names.KEPT_DRAIN)))
+    noted = (names.CLAIM, names.DRAIN, names.KEPT_DRAIN, *lock.LOCK_ANNOTATIONS)
+    for node, (_, tainted) in locks(spaces[0]).items():
+        if tainted:
+            spaces[0]("taint", "node", node, f"{names.LOCK}-")
+    spaces[0]("annotate", "nodes", "--all", *(f"{key}-" for key in noted))
 
 
 def traces(kubectl: Kubectl) -> list[str]:
@@ -78,3 +90,13 @@ def slurm(
     yield release
     release.uninstall()
     assert traces(operator.kubectl) == []
+
+
+@pytest.fixture
+def tenants(slurm: Release, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tenants]:
+    """Kubernetes work of the test, gone when it ends."""
+    folder = tmp_path_factory.mktemp("beats")
+    folder.chmod(0o777)
+    found = Tenants(slurm.kubectl, folder)
+    yield found
+    found.remove()

@@ -18,6 +18,9 @@ from sunk.model import names
 CHART = Path(__file__).parents[3] / "charts" / "slurm"
 LABEL = "test.sunk/kind"
 """Of Nodes: which definition they are for. Nodes without it belong to nobody."""
+FIRST = "node-1"
+ON_FIRST = {"labels": {"kubernetes.io/hostname": FIRST}}
+"""Value of nodeSelector: all that is not a compute node is on the first Node, so that the others can be hurt."""
 SOON = 120.0
 USER = "alice"
 """Whose jobs these are: values-local.yaml brings her. Root may do what nobody else may, and would hide it."""

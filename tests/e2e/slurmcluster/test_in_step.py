@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 from tests.e2e.slurmcluster.release import Release, on
 from tests.e2e.slurmcluster.sides import node_of, reasons, told
+from tests.e2e.slurmcluster.tenants import UNLOCKED, Tenants, lock_of, locks
 from tests.waiting import eventually
 
 from sunk.model import names
@@ -45,6 +46,25 @@ def test_a_drain_by_a_person_shows_on_the_node_and_is_left_alone(slurm: Release)
     assert reasons(slurm) == {name: "bad fan"}
     slurm("scontrol", "update", f"nodename={name}", "state=undrain")
     eventually(lambda: not told(slurm, node, names.SLURM_CORDON) and not told(slurm, node, names.SLURM_DRAIN))
+
+
+def test_a_job_starts_when_other_work_is_gone_from_its_nodes_and_that_returns(slurm: Release, tenants: Tenants) -> None:
+    """What else is to be said about this is in test_lock.py and test_lock_waits.py."""
+    tenants.run(replicas=3)
+    eventually(lambda: len(tenants.running()) == 3)
+    before = tenants.running()
+
+    said = slurm("srun", "-N2", "sh", "-c", "echo $SLURMD_NODENAME $(date +%s.%N); sleep 2").splitlines()
+    started = {node_of(slurm, name): float(moment) for name, moment in map(str.split, said)}
+    assert len(started) == 2
+    for node, moment in started.items():
+        assert tenants.last_alive(before[node]) < moment
+    (third,) = before.keys() - started.keys()
+    assert tenants.running()[third] == before[third]
+    assert lock_of(slurm.kubectl, third) == UNLOCKED
+
+    eventually(lambda: len(tenants.running()) == 3)
+    assert set(locks(slurm.kubectl).values()) == {UNLOCKED}
 
 
 def test_a_node_leaves_when_its_job_is_over_and_gets_no_other(slurm: Release) -> None:
