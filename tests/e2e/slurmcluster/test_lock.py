@@ -1,168 +1,322 @@
-"""One Node, two kinds of work: a Slurm job starts only when the Kubernetes work beside it is gone, and that returns."""
+"""One Node, two kinds of work: who has to leave for a job, who comes back, and what happens if somebody does not leave.
+
+The operator unlocks a Node the moment that it is idle, so that other work is always about to come back. Prologs give up
+soon. All that is not a compute node runs on the first Node, so that the others can be hurt.
+"""
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from msgspec import json
-from tests.e2e.slurmcluster.release import Release, on
-from tests.e2e.slurmcluster.sides import LASTING, node_of, reasons, tell_over
-from tests.e2e.slurmcluster.tenants import Tenants, lock_of
+from tests.e2e.slurmcluster import kubelet
+from tests.e2e.slurmcluster.processes import cut
+from tests.e2e.slurmcluster.release import FIRST, ON_FIRST, Release, on
+from tests.e2e.slurmcluster.sides import (
+    BEGINS,
+    LASTING,
+    STRICTLY,
+    begun,
+    end,
+    inside,
+    node_of,
+    reasons,
+    reboot,
+    say,
+    told,
+    uid_of,
+    update,
+)
+from tests.e2e.slurmcluster.tenants import (
+    LOCKED,
+    STAYS,
+    UNLOCKED,
+    Tenants,
+    lives_on,
+    lock_of,
+    locks,
+    waits,
+)
 from tests.waiting import eventually
 
+from sunk.local.kubernetes.cluster import LocalCluster
 from sunk.model import names
+from sunk.model.contract import clusterobjects, hooks
+
+pytestmark = pytest.mark.full
 
 KINDS = ("cpu", "cpu", "cpu")
-TIMEOUT = 60
+TIMEOUT = 20
 VALUES = {
+    "accounting": {"enabled": False},
+    "nodeSelector": ON_FIRST,
     "syncer": {"hooksAPI": {"timeout": TIMEOUT}},
     "compute": {"nodes": {"cpu": {"affinity": on("cpu")}}},
 }
-FAILED = "prolog pre-hook failed (sunk:verify-undrain)"
+OPERATOR_VALUES = {"lockLinger": "0"}
 STARTED = "date +%s.%N"
-
-
-@pytest.fixture
-def tenants(slurm: Release, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tenants]:
-    folder = tmp_path_factory.mktemp("beats")
-    folder.chmod(0o777)
-    found = Tenants(slurm.kubectl, folder)
-    yield found
-    found.remove()
+SPELL = f'begin=$({STARTED}); sleep 1; echo "$begin $({STARTED})"'
+UNLESS_DISRUPTED = {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]}
 
 
 @pytest.fixture(autouse=True)
-def afterwards_nothing_is_queued(slurm: Release) -> Iterator[None]:
+def afterwards_all_are_idle(slurm: Release) -> Iterator[None]:
     yield
     slurm.cancel()
     for name, reason in reasons(slurm).items():
-        if reason == FAILED:
-            slurm("scontrol", "update", f"nodename={name}", "state=undrain")
+        if reason == hooks.TIMED_OUT:
+            update(slurm, name, state="undrain")
     eventually(lambda: len(slurm.idle()) == len(KINDS))
+    eventually(lambda: set(locks(slurm.kubectl).values()) == {UNLOCKED})
 
 
-def nodes_of(slurm: Release, job: str) -> list[str]:
-    """The Kubernetes Nodes of a job."""
-    listed = slurm("scontrol", "show", "hostnames", slurm.job(job, "NodeList").split()[-1]).split()
-    return [node_of(slurm, name) for name in listed]
+@pytest.fixture
+def exposed(slurm: Release) -> list[tuple[str, str]]:
+    """Compute nodes with the Nodes below them, without the one that the rest runs on."""
+    both = ((name, node_of(slurm, name)) for name in slurm.idle())
+    return [(name, node) for name, node in both if node != FIRST]
 
 
-def test_a_job_starts_when_other_work_is_gone_from_its_nodes_and_that_returns(slurm: Release, tenants: Tenants) -> None:
-    tenants.run(replicas=3)
-    eventually(lambda: len(tenants.running()) == 3)
-    before = tenants.running()
-
-    said = slurm("srun", "-N2", "sh", "-c", f"echo $SLURMD_NODENAME $({STARTED}); sleep 2").splitlines()
-    started = {node_of(slurm, name): float(moment) for name, moment in map(str.split, said)}
-    for node, moment in started.items():
-        assert tenants.last_alive(before[node]) < moment
-    (third,) = before.keys() - started.keys()
-    assert tenants.running()[third] == before[third]
-    assert lock_of(slurm.kubectl, third) == ("false", False)
-
-    eventually(lambda: len(tenants.running()) == 3)
-    assert {lock_of(slurm.kubectl, node) for node in before} == {("false", False)}
+def elsewhere(slurm: Release, job: str) -> str:
+    """Let a job that was queued again run on any node, and give the one it has run on."""
+    eventually(lambda: slurm.job(job) == "PENDING")
+    # Slurm lets it wait for half a minute otherwise.
+    slurm("scontrol", "update", f"jobid={job}", "reqnodelist=", "starttime=now")
+    slurm.ends(job)
+    return slurm.job(job, "NodeList")
 
 
-@pytest.mark.full
+def verify(slurm: Release, *drained: str) -> None:
+    """Tell that these machines were tried and are good, until they are back in service."""
+
+    def lifted() -> bool:
+        for name in drained:
+            say(slurm, name, names.HPC_VERIFICATION, "True", lastProbeTime=datetime.now(UTC).isoformat())
+        return reasons(slurm) == {}
+
+    eventually(lifted)
+
+
+# Jobs come and go
+
+
 def test_two_jobs_share_a_node_and_the_lock_ends_with_the_second(slurm: Release) -> None:
     name = slurm.idle()[0]
     node = node_of(slurm, name)
-    first, second = (slurm.submit(LASTING, "-n1", "-w", name) for _ in range(2))
-    slurm.runs(first)
-    slurm.runs(second)
-    eventually(lambda: lock_of(slurm.kubectl, node) == ("locked", True))
-    tell_over(slurm, first)
-    slurm.ends(first)
-    time.sleep(15)
-    assert lock_of(slurm.kubectl, node) == ("locked", True)
-    tell_over(slurm, second)
-    slurm.ends(second)
-    eventually(lambda: lock_of(slurm.kubectl, node) == ("false", False))
+    first, second = (slurm.submit(f"{BEGINS}; {LASTING}", "-n1", "-w", name) for _ in range(2))
+    for job in (first, second):
+        eventually(lambda job=job: len(begun(slurm, name, job)) == 1)
+    assert lock_of(slurm.kubectl, node) == LOCKED
+    end(slurm, name, first)
+    time.sleep(4)
+    assert lock_of(slurm.kubectl, node) == LOCKED
+    end(slurm, name, second)
+    eventually(lambda: lock_of(slurm.kubectl, node) == UNLOCKED)
 
 
-@pytest.mark.full
-def test_a_pod_that_takes_its_time_delays_the_job_by_that(slurm: Release, tenants: Tenants) -> None:
-    tenants.run(replicas=3, on_term="trap 'ending=1' TERM", grace=20)
-    eventually(lambda: len(tenants.running()) == 3)
-    asked = time.time()
-    started = float(slurm("srun", "-N1", "sh", "-c", STARTED))
-    assert 20 < started - asked < 28
-
-
-@pytest.mark.full
-def test_what_cannot_be_evicted_drains_the_node_and_a_batch_job_runs_elsewhere(
+def test_jobs_that_follow_each_other_at_once_never_meet_work_that_keeps_coming_back(
     slurm: Release, tenants: Tenants
 ) -> None:
-    tenants.run(replicas=1, on_term="trap '' TERM", grace=600)
-    eventually(lambda: len(tenants.running()) == 1)
-    (node,) = tenants.running()
-    (stuck,) = [name for name in slurm.idle() if node_of(slurm, name) == node]
-    job = slurm.submit("true", "-N1", f"--exclude={','.join(set(slurm.idle()) - {stuck})}", "--requeue")
-    eventually(lambda: reasons(slurm).get(stuck) == FAILED, seconds=TIMEOUT + 30)
-    eventually(lambda: slurm.job(job) == "PENDING")
-    slurm("scontrol", "update", f"jobid={job}", "excnodelist=")
-    slurm.ends(job)
-    assert slurm.job(job, "NodeList") != stuck
+    name = slurm.idle()[-1]
+    node = node_of(slurm, name)
+    tenants.run(on=node)
+    lives_on(tenants, node)
+    here = ("--exclusive", "-w", name)
+    # Each starts in the moment in which the one before ends.
+    array = slurm.submit(f"{{ {SPELL}; }} >> /tmp/spells-$SLURM_ARRAY_JOB_ID", "--array=1-5", *here)
+    slurm.ends(array)
+    spells = inside(slurm, name, "cat", f"/tmp/spells-{array}").splitlines()  # noqa: S108 - where the job wrote
+    for number in range(4):
+        if number % 2:
+            lives_on(tenants, node)
+        spells += slurm("srun", *here, "sh", "-c", SPELL).splitlines()
+    assert len(spells) == 9
+
+    lives = tenants.lives()
+    assert len(lives) >= 3
+    for spell in spells:
+        begin, over = map(float, spell.split())
+        assert not [life for life in lives if life.meets(begin, over)]
 
 
-@pytest.mark.full
-def test_a_job_cancelled_while_it_waits_drains_nothing(slurm: Release, tenants: Tenants) -> None:
-    tenants.run(replicas=3, on_term="trap '' TERM", grace=600)
-    eventually(lambda: len(tenants.running()) == 3)
-    job = slurm.submit("true", "-N1")
-    eventually(lambda: slurm.job(job) == "RUNNING")
-    time.sleep(2)
-    slurm("scancel", job)
-    eventually(lambda: not slurm("squeue", "--noheader"), seconds=30)
-    assert reasons(slurm) == {}
-
-
-@pytest.mark.full
-def test_a_job_that_is_requeued_to_the_same_node_waits_again(slurm: Release) -> None:
-    name = slurm.idle()[0]
-    job = slurm.submit(LASTING, "-N1", "-w", name, "--requeue")
-    slurm.runs(job)
+def test_a_job_that_is_requeued_to_the_same_node_waits_for_work_that_has_come_back(
+    slurm: Release, tenants: Tenants
+) -> None:
+    name = slurm.idle()[-1]
+    node = node_of(slurm, name)
+    tenants.run(on=node)
+    lives_on(tenants, node)
+    first = tenants.running()[node]
+    job = slurm.submit(f"{BEGINS}; {LASTING}", "-w", name, "--requeue")
+    eventually(lambda: len(begun(slurm, name, job)) == 1)
     slurm("scontrol", "requeue", job)
-    eventually(lambda: slurm.job(job, "Restarts") == "1" and slurm.job(job) == "RUNNING", seconds=180)
-    eventually(lambda: lock_of(slurm.kubectl, node_of(slurm, name)) == ("locked", True))
+    lives_on(tenants, node)
+    second = tenants.running()[node]
+    slurm("scontrol", "update", f"jobid={job}", "starttime=now")
+    eventually(lambda: len(begun(slurm, name, job)) == 2, seconds=90)
+    assert (slurm.job(job, "NodeList"), slurm.job(job, "Restarts")) == (name, "1")
+    for uid, moment in zip((first, second), begun(slurm, name, job), strict=True):
+        assert tenants.last_alive(uid) < moment
     pod = json.decode(slurm.kubectl("get", "pod", name, "-o", "json"))
     assert json.decode(pod["metadata"]["annotations"][names.LOCK_REQUEST])["jobs"] == [f"{job}/1"]
 
 
-@pytest.mark.full
+def test_a_job_cancelled_while_it_waits_drains_nothing(slurm: Release, tenants: Tenants) -> None:
+    name = slurm.idle()[0]
+    node = node_of(slurm, name)
+    tenants.run(on=node, on_term=STAYS, grace=600)
+    lives_on(tenants, node)
+    job = slurm.submit("true", "-w", name)
+    waits(slurm.kubectl, node)
+    slurm("scancel", job)
+    eventually(lambda: not slurm("squeue", "--noheader"), seconds=30)
+    assert slurm.job(job) == "CANCELLED"
+    assert reasons(slurm) == {}
+
+
 def test_arrays_and_het_jobs_run_under_the_lock(slurm: Release) -> None:
-    array = slurm.submit("sleep 1", "--array=1-12", "-n1")
-    slurm.ends(array)
+    slurm.ends(slurm.submit("sleep 1", "--array=1-12", "-n1"))
     said = slurm("srun", "-N1", "hostname", ":", "-N1", "hostname").split()
-    assert len(set(said)) in {1, 2}
+    assert len(said) == 2
     assert reasons(slurm) == {}
 
 
-@pytest.mark.full
-def test_a_syncer_that_dies_while_jobs_wait_costs_nothing(slurm: Release, tenants: Tenants) -> None:
-    tenants.run(replicas=3, on_term="trap 'ending=1' TERM", grace=20)
-    eventually(lambda: len(tenants.running()) == 3)
-    job = slurm.submit(f"srun sh -c '{STARTED}'", "-N3")
-    slurm.runs(job)
-    time.sleep(2)
-    syncer = "app.kubernetes.io/component=syncer"
-    slurm.kubectl("delete", "pods", "-l", syncer, "--force", "--grace-period=0", "--wait=false")
-    slurm.ends(job)
-    assert reasons(slurm) == {}
-
-
-@pytest.mark.full
 def test_a_taint_taken_off_by_hand_is_back_while_a_job_runs(slurm: Release) -> None:
-    job = slurm.submit(LASTING, "-N1")
-    slurm.runs(job)
-    (node,) = nodes_of(slurm, job)
-    eventually(lambda: lock_of(slurm.kubectl, node) == ("locked", True))
+    name = slurm.idle()[0]
+    node = node_of(slurm, name)
+    slurm.submit(LASTING, "-w", name)
+    eventually(lambda: lock_of(slurm.kubectl, node) == LOCKED)
     slurm.kubectl("taint", "node", node, f"{names.LOCK}:NoExecute-")
-    eventually(lambda: lock_of(slurm.kubectl, node) == ("locked", True), seconds=5)
+    eventually(lambda: lock_of(slurm.kubectl, node) == LOCKED, seconds=10)
 
 
-@pytest.mark.full
-def test_a_user_cannot_read_the_token_of_the_node(slurm: Release) -> None:
-    said = slurm("srun", "-N1", "sh", "-c", "cat /run/sunk/hooks/token 2>&1 || true")
-    assert "Permission denied" in said
+# All kinds of other work
+
+
+def test_a_job_of_kubernetes_fails_by_its_eviction_unless_it_says_otherwise(slurm: Release, tenants: Tenants) -> None:
+    name = slurm.idle()[-1]
+    node = node_of(slurm, name)
+    tenants.run_job("fragile", on=node)
+    tenants.run_job("patient", on=node, podFailurePolicy=UNLESS_DISRUPTED)
+    eventually(lambda: len(tenants.alive()) == 2)
+    evicted = tenants.alive()
+    job = slurm.submit(BEGINS, "-w", name)
+    slurm.ends(job)
+    (moment,) = begun(slurm, name, job)
+    assert all(tenants.last_alive(life.uid) < moment for life in evicted)
+
+    eventually(lambda: ended(slurm, "fragile") == "Failed: BackoffLimitExceeded")
+    eventually(lambda: len(tenants.alive()) == 1)
+    (again,) = tenants.alive()
+    assert ended(slurm, "patient") == ""
+    tenants.leave(again.uid)
+    eventually(lambda: ended(slurm, "patient").startswith("Complete"))
+    assert len(tenants.lives()) == 3
+
+
+def ended(slurm: Release, job: str) -> str:
+    """How a Job of Kubernetes has ended, and why; empty if it has not."""
+    status = json.decode(slurm.kubectl("get", "job", job, "-o", "json"))["status"]
+    final = [one for one in status.get("conditions", []) if one["type"] in {"Failed", "Complete"}]
+    return next((f"{one['type']}: {one['reason']}" for one in final if one["status"] == "True"), "")
+
+
+@contextmanager
+def static(file: Path, manifest: str) -> Iterator[None]:
+    """Have a kubelet run a Pod of its own. It reads whole files only."""
+    unread = file.with_name(f".{file.name}")
+    unread.write_text(manifest)
+    unread.rename(file)
+    try:
+        yield
+    finally:
+        file.unlink()
+
+
+def test_a_static_pod_stays_and_the_job_starts_beside_it(
+    slurm: Release, tenants: Tenants, cluster: LocalCluster
+) -> None:
+    machine = cluster.machines[-1]
+    (name,) = (name for name in slurm.idle() if node_of(slurm, name) == machine.name)
+    with static(machine.static_pods / "beside.yaml", tenants.manifest("beside")):
+        mirror = f"beside-{machine.name}"
+        eventually(lambda: len(tenants.alive()) == 1 and tenants.exists(mirror))
+        before = uid_of(slurm, mirror)
+        slurm.ends(slurm.submit("sleep 1", "-w", name), seconds=TIMEOUT)
+        (life,) = tenants.lives()
+        assert time.time() - life.last < 1
+        assert uid_of(slurm, mirror) == before
+        assert reasons(slurm) == {}
+    eventually(lambda: not tenants.exists(mirror))
+
+
+# What fails
+
+
+def test_what_does_not_leave_in_time_drains_the_node_until_that_is_verified(
+    slurm: Release, tenants: Tenants, exposed: list[tuple[str, str]]
+) -> None:
+    (stuck, under_stuck), (kept, under_kept) = exposed
+    tenants.place("unkillable", on=under_stuck, on_term=STAYS, grace=600)
+    tenants.place("kept", on=under_kept, held=True)
+    lives_on(tenants, under_stuck, under_kept)
+    jobs = slurm.submit("true", "-w", stuck), slurm.submit("true", "-w", kept, STRICTLY)
+    for node in (under_stuck, under_kept):
+        waits(slurm.kubectl, node)
+    failed = {stuck: hooks.TIMED_OUT, kept: hooks.TIMED_OUT}
+    eventually(lambda: reasons(slurm) == failed, seconds=TIMEOUT + 30)
+    assert hooks.TIMED_OUT == "prolog pre-hook failed (sunk:verify-undrain)"
+    eventually(lambda: told(slurm, under_stuck, names.SLURM_CORDON) == hooks.TIMED_OUT)
+    for job in jobs:
+        assert elsewhere(slurm, job) not in failed
+        assert slurm.job(job, "Restarts") == "1"
+    assert reasons(slurm) == failed
+    assert [life.node for life in tenants.alive()] == [under_stuck]
+    verify(slurm, stuck, kept)
+
+
+def test_a_pod_on_a_dead_kubelet_is_in_the_way_for_nobody_knows_how_it_is(
+    slurm: Release, tenants: Tenants, exposed: list[tuple[str, str]], cluster: LocalCluster
+) -> None:
+    name, node = exposed[0]
+    tenants.place("unknown", on=node)
+    lives_on(tenants, node)
+    with kubelet.stopped(cluster, node):
+        job = slurm.submit("true", "-w", name)
+        waits(slurm.kubectl, node)
+        eventually(lambda: reasons(slurm).get(name) == hooks.TIMED_OUT, seconds=TIMEOUT + 30)
+        assert elsewhere(slurm, job) != name
+        assert [life.node for life in tenants.alive()] == [node]
+    eventually(lambda: not tenants.exists("unknown"))
+    assert tenants.alive() == []
+    verify(slurm, name)
+    slurm.ends(slurm.submit("true", "-w", name))
+
+
+def test_a_node_that_does_not_reach_the_syncer_is_drained_for_as_long_as_that_lasts(
+    slurm: Release, exposed: list[tuple[str, str]], cluster: LocalCluster
+) -> None:
+    name, node = exposed[0]
+    with cut(cluster, node, port=clusterobjects.HOOKS_PORT):
+        job = slurm.submit("true", "-w", name)
+        eventually(lambda: reasons(slurm) == {name: "k8s: syncer not reached"}, seconds=TIMEOUT + 40)
+        eventually(lambda: slurm.job(job) == "PENDING")
+        assert told(slurm, node, names.SLURM_CORDON) == ""
+        time.sleep(6)
+        assert reasons(slurm) == {name: hooks.UNREACHED}
+    eventually(lambda: reasons(slurm) == {})
+    slurm("scontrol", "update", f"jobid={job}", "starttime=now")
+    slurm.ends(job)
+    assert (slurm.job(job, "NodeList"), slurm.job(job, "Restarts")) == (name, "1")
+
+
+def test_a_reboot_is_refused_where_it_was_not_allowed(slurm: Release) -> None:
+    name = slurm.idle()[0]
+    status, said = reboot(slurm, name)
+    assert status == "403"
+    assert "nodePermissions" in said
+    node = json.decode(slurm.kubectl("get", "node", node_of(slurm, name), "-o", "json"))
+    assert "PhaseState" not in [one["type"] for one in node["status"]["conditions"]]
