@@ -95,6 +95,11 @@ def begun(slurm: Release, name: str, job: str) -> list[float]:
     return [float(moment) for moment in inside(slurm, name, "sh", "-c", f"cat /tmp/begun-{job} || :").split()]
 
 
+def begins(slurm: Release, name: str, job: str, *, times: int = 1) -> None:
+    """Wait until scripts of a job have begun so often on a node."""
+    eventually(lambda: len(begun(slurm, name, job)) == times, seconds=90)
+
+
 def end(slurm: Release, name: str, job: str) -> None:
     """Have a LASTING job of one node end, also if its script has yet to begin."""
     inside(slurm, name, "touch", f"/tmp/over-{job}")  # noqa: S108 - where the job looks for it

@@ -35,7 +35,7 @@ PENDING = (lock.PENDING, True)
 LOCKED = (lock.LOCKED, True)
 LOCKED_STRICT = (lock.LOCKED_STRICT, True)
 """What a Node says of its lock, and whether it has the taint."""
-STILL = 1.0
+STILL = 3.0
 """Who has not been heard of for so many seconds is dead."""
 
 

@@ -19,6 +19,7 @@ from tests.e2e.slurmcluster.sides import (
     BEGINS,
     LASTING,
     STRICTLY,
+    begins,
     begun,
     end,
     inside,
@@ -33,6 +34,7 @@ from tests.e2e.slurmcluster.sides import (
 from tests.e2e.slurmcluster.tenants import (
     LOCKED,
     STAYS,
+    STILL,
     UNLOCKED,
     Tenants,
     lives_on,
@@ -108,7 +110,7 @@ def test_two_jobs_share_a_node_and_the_lock_ends_with_the_second(slurm: Release)
     node = node_of(slurm, name)
     first, second = (slurm.submit(f"{BEGINS}; {LASTING}", "-n1", "-w", name) for _ in range(2))
     for job in (first, second):
-        eventually(lambda job=job: len(begun(slurm, name, job)) == 1)
+        begins(slurm, name, job)
     assert lock_of(slurm.kubectl, node) == LOCKED
     end(slurm, name, first)
     time.sleep(4)
@@ -151,12 +153,12 @@ def test_a_job_that_is_requeued_to_the_same_node_waits_for_work_that_has_come_ba
     lives_on(tenants, node)
     first = tenants.running()[node]
     job = slurm.submit(f"{BEGINS}; {LASTING}", "-w", name, "--requeue")
-    eventually(lambda: len(begun(slurm, name, job)) == 1)
+    begins(slurm, name, job)
     slurm("scontrol", "requeue", job)
     lives_on(tenants, node)
     second = tenants.running()[node]
     slurm("scontrol", "update", f"jobid={job}", "starttime=now")
-    eventually(lambda: len(begun(slurm, name, job)) == 2, seconds=90)
+    begins(slurm, name, job, times=2)
     assert (slurm.job(job, "NodeList"), slurm.job(job, "Restarts")) == (name, "1")
     for uid, moment in zip((first, second), begun(slurm, name, job), strict=True):
         assert tenants.last_alive(uid) < moment
@@ -209,10 +211,9 @@ def test_a_job_of_kubernetes_fails_by_its_eviction_unless_it_says_otherwise(slur
     assert all(tenants.last_alive(life.uid) < moment for life in evicted)
 
     eventually(lambda: ended(slurm, "fragile") == "Failed: BackoffLimitExceeded")
-    eventually(lambda: len(tenants.alive()) == 1)
-    (again,) = tenants.alive()
+    eventually(lambda: len(tenants.lives()) == 3)
     assert ended(slurm, "patient") == ""
-    tenants.leave(again.uid)
+    tenants.leave(*(life.uid for life in tenants.alive()))
     eventually(lambda: ended(slurm, "patient").startswith("Complete"))
     assert len(tenants.lives()) == 3
 
@@ -247,7 +248,7 @@ def test_a_static_pod_stays_and_the_job_starts_beside_it(
         before = uid_of(slurm, mirror)
         slurm.ends(slurm.submit("sleep 1", "-w", name), seconds=TIMEOUT)
         (life,) = tenants.lives()
-        assert time.time() - life.last < 1
+        assert time.time() - life.last < STILL
         assert uid_of(slurm, mirror) == before
         assert reasons(slurm) == {}
     eventually(lambda: not tenants.exists(mirror))
@@ -290,8 +291,7 @@ def test_a_pod_on_a_dead_kubelet_is_in_the_way_for_nobody_knows_how_it_is(
         eventually(lambda: reasons(slurm).get(name) == hooks.TIMED_OUT, seconds=TIMEOUT + 30)
         assert elsewhere(slurm, job) != name
         assert [life.node for life in tenants.alive()] == [node]
-    eventually(lambda: not tenants.exists("unknown"))
-    assert tenants.alive() == []
+    eventually(lambda: not tenants.exists("unknown") and not tenants.alive())
     verify(slurm, name)
     slurm.ends(slurm.submit("true", "-w", name))
 
