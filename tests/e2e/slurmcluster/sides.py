@@ -21,6 +21,7 @@ LASTING = "trap 'exit 0' USR1; until [ -e /tmp/over-$SLURM_JOB_ID ]; do sleep 1;
 """A job that ends well when it is told to, by `tell_over` or by a file where it runs, and not before."""
 BEGINS = "date +%s.%N >> /tmp/begun-${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}"
 """What a script does first if its beginning is to be known (`begun`). Slurm has a job RUNNING while its prolog waits."""
+REBOOT = "PhaseState"
 STRICTLY = f"--extra={hooks.PLACEHOLDER}test"
 """For sbatch: as a placeholder job is told from others."""
 
@@ -127,11 +128,21 @@ def looked(slurm: Release, name: str, *, seconds: float = 60) -> None:
     eventually(lambda: mark in seen(slurm, name).ours.get("conditions", {}), seconds=seconds)
 
 
-def reboot(slurm: Release, name: str) -> tuple[str, str]:
-    """Ask the syncer as a compute Pod to have its Node rebooted: the status of the answer, and what it says."""
-    script = '. /etc/sunk/scripts/hooks; call 20 reboot "{}"; echo "$status $answer"'
-    status, _, said = inside(slurm, name, "bash", "-c", script).partition(" ")
-    return status, said
+@contextmanager
+def rebooting(slurm: Release, name: str) -> Iterator[None]:
+    """Have Slurm reboot a node, and return it to service in the end: its machine stays as it is."""
+    slurm("scontrol", "reboot", name)
+    try:
+        yield
+    finally:
+        update(slurm, name, state="resume")
+        eventually(lambda: name in slurm.idle())
+
+
+def reboot_asked(slurm: Release, node: str) -> str:
+    """The reason of the condition that asks for the reboot of a Node; empty if nobody asks."""
+    found = json.decode(slurm.kubectl("get", "node", node, "-o", "json"))["status"]["conditions"]
+    return next((one["reason"] for one in found if one["type"] == REBOOT and one["status"] == "True"), "")
 
 
 def sunk(slurm: Release, *words: Any, seconds: float = 60) -> subprocess.CompletedProcess[str]:

@@ -18,6 +18,7 @@ from tests.e2e.slurmcluster.release import FIRST, ON_FIRST, Release, on
 from tests.e2e.slurmcluster.sides import (
     BEGINS,
     LASTING,
+    REBOOT,
     STRICTLY,
     begins,
     begun,
@@ -26,7 +27,8 @@ from tests.e2e.slurmcluster.sides import (
     inside,
     node_of,
     reasons,
-    reboot,
+    reboot_asked,
+    rebooting,
     uid_of,
 )
 from tests.e2e.slurmcluster.tenants import (
@@ -292,18 +294,14 @@ def test_a_node_that_registers_again_under_a_job_is_locked_again(slurm: Release,
     slurm.ends(slurm.submit("true", "-w", name))
 
 
-def test_a_reboot_is_asked_of_the_node_where_it_is_allowed(slurm: Release) -> None:
+def test_a_reboot_by_slurm_is_asked_of_the_node(slurm: Release) -> None:
     name = slurm.idle()[-1]
     node = node_of(slurm, name)
     try:
-        status, said = reboot(slurm, name)
-        assert status == "200", said
-        conditions = json.decode(slurm.kubectl("get", "node", node, "-o", "json"))["status"]["conditions"]
-        (asked,) = (one for one in conditions if one["type"] == "PhaseState")
-        assert asked["reason"] == "production-powerreset"
-        assert asked["status"] == "True"
+        with rebooting(slurm, name):
+            eventually(lambda: reboot_asked(slurm, node) == "production-powerreset")
     finally:
-        gone = json.encode({"status": {"conditions": [{"$patch": "delete", "type": "PhaseState"}]}}).decode()
+        gone = json.encode({"status": {"conditions": [{"$patch": "delete", "type": REBOOT}]}}).decode()
         slurm.kubectl("patch", "node", node, "--subresource=status", "--type=strategic", "-p", gone)
 
 
