@@ -248,7 +248,7 @@ def test_a_static_pod_stays_and_the_job_starts_beside_it(
         mirror = f"beside-{machine.name}"
         eventually(lambda: len(tenants.alive()) == 1 and tenants.exists(mirror))
         before = uid_of(slurm, mirror)
-        slurm.ends(slurm.submit("sleep 1", "-w", name), seconds=TIMEOUT)
+        slurm.ends(slurm.submit("sleep 1", "-w", name))
         (life,) = tenants.lives()
         assert time.time() - life.last < STILL
         assert uid_of(slurm, mirror) == before
