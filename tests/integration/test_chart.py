@@ -27,6 +27,7 @@ from sunk.model.names import GROUP, LOCK
 from sunk.model.refusal import Refusal
 from sunk.operator.slurmcluster.daemons import syncer
 from sunk.operator.slurmcluster.resolve import resolve
+from sunk.service.hooks.keys import CONFIGURATION, KEYS
 
 ACCOUNT = "sunk-controller-manager"
 LEASES = "leases.coordination.k8s.io"
@@ -242,8 +243,18 @@ def test_syncers_may_ask_whose_a_token_is_and_write_to_nodes_only_if_an_administ
         text = json.dumps(body | {"spec": who | {"resourceAttributes": asked}})
         return kubectl("create", "-f", "-", "-o", "jsonpath={.status.allowed}", stdin=text) == "true"
 
+    def may_read(path: str) -> bool:
+        # Without the group of all accounts, which most clusters let read this anyway.
+        group = "system:serviceaccounts" if everywhere else f"system:serviceaccounts:{own}"
+        who = {"user": f"system:serviceaccount:{own}:slurm-sunk-syncer", "groups": [group]}
+        body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview"}
+        text = json.dumps(body | {"spec": who | {"nonResourceAttributes": {"path": path, "verb": "get"}}})
+        return kubectl("create", "-f", "-", "-o", "jsonpath={.status.allowed}", stdin=text) == "true"
+
     other = "kube-node-lease"
     eventually(lambda: may("slurm", "create", "tokenreviews"))
+    assert [may_read(path) for path in (CONFIGURATION, KEYS)] == [True, True]
+    assert not may_read("/metrics")
     assert may("slurm", "create", "tokenreviews", namespace=other) is everywhere
     eventually(lambda: may("trusted", "patch", "nodes/status"))
     assert not may("trusted", "patch", "nodes/status", namespace=other)

@@ -30,6 +30,7 @@ from sunk.kube.auth.credentials import AccessError
 from sunk.kube.errors import ApiError, Gone, Unreachable, Unreadable, refusal, somebody_else
 from sunk.kube.resource import R, Resource
 
+JSON: Final = "application/json"
 PAGE: Final = 500
 """Objects per page of a list: small enough that decoding one does not hold up the loop."""
 
@@ -128,7 +129,7 @@ class Client:
             ),
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=timeout),
-            headers={"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "sunk"},
+            headers={"Accept": JSON, "Accept-Encoding": "identity", "User-Agent": "sunk"},
         )
         self._session = session()
         self._old_session = session(version=aiohttp.HttpVersion10, connector_owner=False)
@@ -197,6 +198,10 @@ class Client:
         reply = await self.request("POST", path, query=STRICTLY, body=body, repeat=Repeat.UNDONE)
         return self.decode(resource, reply)
 
+    async def read(self, path: str, *, accept: str = JSON) -> bytes:
+        """Read what is no object of a resource, such as `/version`. Some of it is JSON that has to be called otherwise."""
+        return await self.request("GET", path, accept=accept, repeat=Repeat.UNKNOWN)
+
     async def post(self, path: str, body: Body | Raw) -> bytes:
         """Post to a subresource that answers with something else than the object: binding, eviction, token."""
         return await self.request("POST", path, body=body)
@@ -263,14 +268,16 @@ class Client:
         *,
         query: Mapping[str, str] | None = None,
         body: Any = None,
-        media: str = "application/json",
+        media: str = JSON,
+        accept: str = JSON,
         repeat: Repeat = Repeat.NEVER,
     ) -> bytes:
         """Send one request, or as many as may be, and return the body of the answer; all else goes through here."""
         data = None if body is None else json.encode(body)
 
         async def send() -> bytes:
-            async with self._send(method, path, query, data=data, headers={"Content-Type": media}) as reply:
+            headers = {"Content-Type": media, "Accept": accept}
+            async with self._send(method, path, query, data=data, headers=headers) as reply:
                 answer = await reply.read()
             # Within the block that is repeated: a page of some gateway is as good as no answer.
             if not answer.lstrip().startswith(b"{"):

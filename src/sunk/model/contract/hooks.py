@@ -19,6 +19,14 @@ SERVER_FOLDER: Final = "/run/sunk/hooks-tls"
 CERTIFICATE: Final = "tls.crt"
 KEY: Final = "tls.key"
 
+PRE_HOOK: Final = "pre-hook"
+"""Waits until other work has left the Node."""
+HELLO: Final = "hello"
+"""Says that this Pod reaches the syncer."""
+REBOOT: Final = "reboot"
+READS: Final = frozenset({HELLO})
+"""Hooks that are called by GET. All others are called by POST."""
+
 TIMED_OUT: Final = "prolog pre-hook failed (sunk:verify-undrain)"
 """Reason of the drain when other work did not leave the Node in time. It has no prefix of ours: a person or a
 verification of the machine ends it."""
