@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sunk.model.contract.lock import LINGER, LONGEST_LINGER
 from sunk.model.names import CORDON_REASON
 from sunk.service.options import ServiceOptions, run, serving
 
@@ -59,9 +60,22 @@ def _key(text: str) -> str:
     callback=lambda _context, _option, text: _key(text),
     help="Annotation of Nodes that holds the reason for a cordon.",
 )
+@click.option(
+    "--lock-linger",
+    envvar="SUNK_LOCK_LINGER",
+    show_envvar=True,
+    type=click.FloatRange(0, LONGEST_LINGER),
+    default=LINGER,
+    help="Seconds that an idle Node stays locked, in case the next job comes soon.",
+)
 @serving(workers=8, at_once="Number of objects that each controller handles concurrently.", stop_seconds=20.0)
 def operator(
-    *, namespaces: tuple[str, ...], lease_namespace: str, cordon_reason_annotation: str, service_options: ServiceOptions
+    *,
+    namespaces: tuple[str, ...],
+    lease_namespace: str,
+    cordon_reason_annotation: str,
+    lock_linger: float,
+    service_options: ServiceOptions,
 ) -> None:
     """Run the operator, which builds Slurm clusters out of Pods.
 
@@ -69,11 +83,11 @@ def operator(
     """
     access = service_options.begin()
     service_settings = service_options.settings(name=NAME, namespaces=namespaces, lease_namespace=lease_namespace)
-    builds = _builds(cordon_reason=cordon_reason_annotation)
+    builds = _builds(cordon_reason=cordon_reason_annotation, lock_linger=lock_linger)
     sys.exit(run(service_settings, access=access, builds=builds, called="operator"))
 
 
-def _builds(*, cordon_reason: str) -> "tuple[Build, ...]":
+def _builds(*, cordon_reason: str, lock_linger: float) -> "tuple[Build, ...]":
     """The parts of the operator, in the order in which they hear of a change."""
     from sunk.operator.node.controller import nodes
     from sunk.operator.nodeset.controller import nodesets
@@ -84,5 +98,5 @@ def _builds(*, cordon_reason: str) -> "tuple[Build, ...]":
         partial(pods, cordon_reason=cordon_reason),
         partial(nodesets, cordon_reason=cordon_reason),
         slurmclusters,
-        nodes,
+        partial(nodes, lock_linger=lock_linger),
     )
