@@ -1,5 +1,6 @@
 """`sunk operator`, from the command line. What it imports to run is imported when it runs."""
 
+import math
 import re
 import sys
 from functools import partial
@@ -34,6 +35,13 @@ def _key(text: str) -> str:
     return text
 
 
+def _number(seconds: float) -> float:
+    """Refuse what is a float and no number: no range keeps it out."""
+    if math.isnan(seconds):
+        raise click.BadParameter("nan is not a number of seconds")
+    return seconds
+
+
 @click.command(context_settings={"show_default": True})
 @click.option(
     "--namespaces",
@@ -65,6 +73,7 @@ def _key(text: str) -> str:
     envvar="SUNK_LOCK_LINGER",
     show_envvar=True,
     type=click.FloatRange(0, LONGEST_LINGER),
+    callback=lambda _context, _option, seconds: _number(seconds),
     default=LINGER,
     help="Seconds that an idle Node stays locked, in case the next job comes soon.",
 )
