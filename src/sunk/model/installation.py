@@ -6,6 +6,7 @@ from msgspec import Meta, Struct, field
 
 from sunk.model.cluster.parts import Digest
 from sunk.model.contract import clusterobjects
+from sunk.model.contract.lock import LINGER, LONGEST_LINGER
 from sunk.model.names import CORDON_REASON
 from sunk.model.schema.pattern import END
 from sunk.model.schema.vocabulary import UNIQUE, DnsLabel, Quantity
@@ -137,6 +138,8 @@ class OperatorValues(Struct, frozen=True, gc=False, rename="camel"):
     """Number of objects that each controller handles concurrently."""
     cordon_reason_annotation: AnnotationKey = CORDON_REASON
     """Node annotation that says why a Node was cordoned; Slurm shows it as the reason of the drain."""
+    lock_linger: Annotated[float, Meta(ge=0, le=LONGEST_LINGER)] = LINGER
+    """Seconds that a Node stays locked when its Slurm node is idle, in case the next job comes soon. 0: unlock at once."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Minimum severity to log."""
     requests: Requests = Requests()

@@ -1,5 +1,6 @@
 """`sunk operator`, from the command line. What it imports to run is imported when it runs."""
 
+import math
 import re
 import sys
 from functools import partial
@@ -7,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sunk.model.contract.lock import LINGER, LONGEST_LINGER
 from sunk.model.names import CORDON_REASON
 from sunk.service.options import ServiceOptions, run, serving
 
@@ -31,6 +33,13 @@ def _key(text: str) -> str:
     if not re.fullmatch(prefix + r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", text):
         raise click.BadParameter(f'"{text}" is not a valid annotation key: write it like {CORDON_REASON}')
     return text
+
+
+def _number(seconds: float) -> float:
+    """Refuse what is a float and no number: no range keeps it out."""
+    if math.isnan(seconds):
+        raise click.BadParameter("nan is not a number of seconds")
+    return seconds
 
 
 @click.command(context_settings={"show_default": True})
@@ -59,9 +68,23 @@ def _key(text: str) -> str:
     callback=lambda _context, _option, text: _key(text),
     help="Annotation of Nodes that holds the reason for a cordon.",
 )
+@click.option(
+    "--lock-linger",
+    envvar="SUNK_LOCK_LINGER",
+    show_envvar=True,
+    type=click.FloatRange(0, LONGEST_LINGER),
+    callback=lambda _context, _option, seconds: _number(seconds),
+    default=LINGER,
+    help="Seconds that an idle Node stays locked, in case the next job comes soon.",
+)
 @serving(workers=8, at_once="Number of objects that each controller handles concurrently.", stop_seconds=20.0)
 def operator(
-    *, namespaces: tuple[str, ...], lease_namespace: str, cordon_reason_annotation: str, service_options: ServiceOptions
+    *,
+    namespaces: tuple[str, ...],
+    lease_namespace: str,
+    cordon_reason_annotation: str,
+    lock_linger: float,
+    service_options: ServiceOptions,
 ) -> None:
     """Run the operator, which builds Slurm clusters out of Pods.
 
@@ -69,11 +92,11 @@ def operator(
     """
     access = service_options.begin()
     service_settings = service_options.settings(name=NAME, namespaces=namespaces, lease_namespace=lease_namespace)
-    builds = _builds(cordon_reason=cordon_reason_annotation)
+    builds = _builds(cordon_reason=cordon_reason_annotation, lock_linger=lock_linger)
     sys.exit(run(service_settings, access=access, builds=builds, called="operator"))
 
 
-def _builds(*, cordon_reason: str) -> "tuple[Build, ...]":
+def _builds(*, cordon_reason: str, lock_linger: float) -> "tuple[Build, ...]":
     """The parts of the operator, in the order in which they hear of a change."""
     from sunk.operator.node.controller import nodes
     from sunk.operator.nodeset.controller import nodesets
@@ -84,5 +107,5 @@ def _builds(*, cordon_reason: str) -> "tuple[Build, ...]":
         partial(pods, cordon_reason=cordon_reason),
         partial(nodesets, cordon_reason=cordon_reason),
         slurmclusters,
-        nodes,
+        partial(nodes, lock_linger=lock_linger),
     )

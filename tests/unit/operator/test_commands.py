@@ -3,6 +3,7 @@
 import click
 import pytest
 
+from sunk.model.contract.lock import LINGER
 from sunk.operator.commands import operator
 from sunk.service.options import ServiceOptions, serving
 from sunk.syncer.commands import syncer
@@ -19,6 +20,18 @@ def test_what_can_be_the_key_of_an_annotation_is_taken(key: str) -> None:
 def test_what_cannot_is_refused_with_an_example(key: str) -> None:
     with pytest.raises(click.BadParameter, match=r"is not a valid annotation key: write it like node\."):
         operator.make_context("operator", [OPTION, key])
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("0", 0.0), ("2.5", 2.5), ("3600", 3600.0)])
+def test_a_lock_may_linger_for_any_time_up_to_an_hour(text: str, seconds: float) -> None:
+    assert operator.make_context("operator", ["--lock-linger", text]).params["lock_linger"] == seconds
+    assert operator.make_context("operator", []).params["lock_linger"] == LINGER
+
+
+@pytest.mark.parametrize("text", ["-1", "3601", "soon", "nan"])
+def test_any_other_time_is_refused(text: str) -> None:
+    with pytest.raises(click.BadParameter):
+        operator.make_context("operator", ["--lock-linger", text])
 
 
 @pytest.mark.parametrize(("command", "workers", "stop_seconds"), [(operator, 8, 20.0), (syncer, 16, 10.0)])

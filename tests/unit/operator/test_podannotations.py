@@ -1,13 +1,15 @@
 """What a compute Pod carries because of its Node."""
 
+import pytest
 from hypothesis import given, strategies as st
 from msgspec.structs import replace
 from tests.unit.operator.node.factories import annotated, drained, drained_by_us, node, nodes, pod, pods, undrained
 
 from sunk.kube.core import Node, Pod
 from sunk.model import names
-from sunk.model.contract import drains
-from sunk.operator.podannotations import LONGEST, annotation_changes, at_creation
+from sunk.model.contract import drains, lock
+from sunk.model.contract.lock import LOCK_ANNOTATIONS, LockAnswer
+from sunk.operator.podannotations import LONGEST, annotation_changes, at_creation, differences, lock_copy
 
 REASON = names.CORDON_REASON
 
@@ -78,6 +80,43 @@ def test_a_new_pod_carries_all_of_it_from_its_first_moment(its_node: Node | None
 def test_a_new_pod_has_the_reason_from_the_key_that_was_chosen() -> None:
     its_node = annotated(node(unschedulable=True), **{"why": "bad fan", REASON: "not this"})
     assert at_creation(its_node, reason_key="why") == {names.CORDON: "bad fan"}
+
+
+# The lock
+
+GIVEN = LockAnswer("locked", 7, "pod")
+"""To the Pod of these tests, which has this uid."""
+
+
+def held(answer: LockAnswer) -> Node:
+    return annotated(node(), **answer.annotations)
+
+
+@pytest.mark.parametrize("state", lock.STATES)
+def test_the_lock_of_the_node_is_copied_with_its_number_and_owner(state: lock.State) -> None:
+    answer = LockAnswer(state, 7, "pod")
+    assert lock_copy(pod(), held(answer)) == answer.annotations
+    assert differences(patched(pod(), dict(answer.annotations)), lock_copy(pod(), held(answer))) == {}
+
+
+def test_what_was_answered_to_another_pod_is_taken_off() -> None:
+    """L1, L12: one of the same name that was here before."""
+    before = patched(pod(), dict(GIVEN.annotations))
+    assert set(differences(before, lock_copy(before, held(LockAnswer("locked", 9, "other"))))) == {*LOCK_ANNOTATIONS}
+    assert differences(pod(), lock_copy(pod(), held(LockAnswer("locked", 9, "other")))) == {}
+
+
+def test_a_node_without_a_lock_takes_it_off_and_one_that_is_not_there_changes_nothing() -> None:
+    assert lock_copy(pod(), node()) == dict.fromkeys(LOCK_ANNOTATIONS)
+    assert lock_copy(pod(), None) == {}
+
+
+def test_a_lock_that_cannot_be_read_changes_nothing() -> None:
+    assert lock_copy(pod(), annotated(node(), **{names.LOCK: "maybe"})) == {}
+
+
+def test_a_new_pod_carries_no_lock() -> None:
+    assert at_creation(held(GIVEN)) == {}
 
 
 @given(one=pods(), its_node=st.none() | nodes(), kept=st.none() | st.just("bad fan"))

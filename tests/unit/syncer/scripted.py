@@ -153,7 +153,7 @@ class NoPods(Client):
     async def get(self, resource: Resource[Any], name: str, **_: Any) -> Any:
         raise NotFound(Status(code=404), asked=f"{resource.plural} {name}")
 
-    async def list(self, resource: Resource[Any], *_: Any) -> Any:
+    async def list(self, resource: Resource[Any], *_: Any, **__: Any) -> Any:
         context = self.stage.context
         stores: dict[Resource[Any], Store[Any]] = {NODESLICES: context.slices.store, NODESETS: context.sets.store}
         return Listing(tuple(stores[resource].all()) if resource in stores else (), resource_version=newest())

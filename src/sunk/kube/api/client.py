@@ -154,10 +154,14 @@ class Client:
         path = resource.path(namespace, name, subresource=subresource)
         return self.decode(resource, await self.request("GET", path, repeat=Repeat.UNKNOWN))
 
-    async def list(self, resource: Resource[R], scope: Scope = EVERYWHERE) -> Listing[R]:
-        """Read all objects as they were at one moment. One that does not fit its record is an error here."""
+    async def list(self, resource: Resource[R], scope: Scope = EVERYWHERE, *, page: int = PAGE) -> Listing[R]:
+        """Read all objects as they were at one moment. One that does not fit its record is an error here.
+
+        `page=0` asks for all in one answer. That suits a field by which the server has an index, such as the Node of
+        Pods, and which selects few: asked for pages, servers before 1.34 walk through all objects in their database.
+        """
         try:
-            return await self._list(resource, scope, limit=PAGE)
+            return await self._list(resource, scope, limit=page)
         except Gone:  # the server forgot that moment before the last page was read
             return await self._list(resource, scope, limit=0)
 

@@ -153,9 +153,9 @@ class Controller(Generic[K]):
         """Whether a key is in work."""
         return bool(self._queue.statistics().working)
 
-    def enqueue(self, key: K) -> None:
+    def enqueue(self, key: K, *, priority: Priority = Priority.FRESH) -> None:
         """Reconcile a key for a reason that no store knows."""
-        self._queue.add(key)
+        self._queue.add(key, priority=priority)
 
     def statistics(self) -> ControllerStatistics:
         return ControllerStatistics(

@@ -35,6 +35,10 @@ LOCKED: Final[State] = "locked"
 LOCKED_STRICT: Final[State] = "locked_strict"
 HELD: Final = frozenset({LOCKED, LOCKED_STRICT})
 
+LINGER: Final = 10
+"""Seconds for which a Node stays locked when its Slurm node is idle: the next job may be about to come."""
+LONGEST_LINGER: Final = 3600
+
 TAINT_VALUE: Final = "true"
 TAINT_EFFECT: Final = "NoExecute"
 MOST_JOBS: Final = 4096

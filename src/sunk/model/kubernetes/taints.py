@@ -5,6 +5,7 @@ long may it stay under a NoExecute taint? There the *first* toleration that matc
 if it has `tolerationSeconds`, the Pod is evicted then, though a later one would let it stay for good.
 """
 
+import math
 import re
 from collections.abc import Iterable
 from typing import Final, NamedTuple, Protocol
@@ -57,8 +58,15 @@ def tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
 
 def endured(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
     """Whether a Pod with these tolerations may be placed and also stays for good: a bounded toleration is none."""
+    return endurance(taint, tolerations) == math.inf
+
+
+def endurance(taint: Taint, tolerations: Iterable[Toleration]) -> float:
+    """For how many seconds a Pod with these tolerations stays; infinite if for good."""
     found = _first(taint, tolerations)
-    return found is not None and found.toleration_seconds is None
+    if found is None:
+        return 0
+    return math.inf if found.toleration_seconds is None else max(found.toleration_seconds, 0)
 
 
 def untolerated(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> Taint | None:

@@ -26,6 +26,8 @@ from sunk.model.contract import lock
 from sunk.model.contract.lock import LockAnswer, LockRequest
 
 TAINT: Final = Taint(key=names.LOCK, value=lock.TAINT_VALUE, effect=lock.TAINT_EFFECT)
+SKEW: Final = timedelta(seconds=5)
+"""By so much the clock that says since when a node is idle may be ahead of the one that is read here."""
 
 
 class Take(Struct, frozen=True):
@@ -58,14 +60,25 @@ LockAction = Take | Look | Release | Linger
 
 def plan(node: Node, pod: Pod | None, *, slurm_only: bool, linger: timedelta, now: datetime) -> LockAction | None:
     """What to do next about the lock of a Node that belongs to a NodeSet; None if it is as it should be, or unknown."""
-    request = None if pod is None else lock.read(pod.metadata.annotations.get(names.LOCK_REQUEST))
+    request = None if pod is None else request_of(pod)
     if pod is None or request is None:
         return None
-    if slurm_only or request.runs or _running(pod) == "True":
+    if slurm_only or is_wanted(pod):
         return _towards_locked(node, request, owner=pod.metadata.uid)
     if _running(pod) != "False":
         return None
     return _towards_unlocked(node, pod, request, linger=linger, now=now)
+
+
+def request_of(pod: Pod) -> LockRequest | None:
+    """What a compute Pod asks for; None if it cannot be read."""
+    return lock.read(pod.metadata.annotations.get(names.LOCK_REQUEST))
+
+
+def is_wanted(pod: Pod) -> bool:
+    """Whether its Slurm node runs something, or is about to."""
+    request = request_of(pod)
+    return (request is not None and bool(request.runs)) or _running(pod) == "True"
 
 
 def _running(pod: Pod) -> str:
@@ -94,8 +107,9 @@ def _towards_unlocked(
         return None
     held = current is not None and current.state in lock.HELD and current.owner == owner
     left = _idle_since(pod, now) + linger - now if held else timedelta(0)
-    if left > timedelta(0):
-        return Linger(left.total_seconds())
+    # A time that lies far ahead is some clock's mistake, and nobody waits until it has come.
+    if timedelta(0) < left <= linger + SKEW:
+        return Linger(min(left, linger).total_seconds())
     return Release(LockAnswer(lock.UNLOCKED, request.number, owner))
 
 
@@ -106,6 +120,20 @@ def _idle_since(pod: Pod, now: datetime) -> datetime:
 
 def is_tainted(node: Node) -> bool:
     return TAINT in node.spec.taints
+
+
+def has_lost_its_taint(node: Node) -> bool:
+    """Whether a Node says that it is locked, or about to be, and Kubernetes may place Pods there all the same."""
+    current = lock.answer(node.metadata.annotations)
+    return current is not None and current.state != lock.UNLOCKED and not is_tainted(node)
+
+
+def is_marked(node: Node) -> bool:
+    """Whether anything of a lock is on a Node, be it only that it is unlocked."""
+    here, labels = node.metadata.annotations, node.metadata.labels
+    if names.LOCK in labels or any(name in here for name in lock.LOCK_ANNOTATIONS):
+        return True
+    return any(taint.key == names.LOCK for taint in node.spec.taints)
 
 
 # Writing

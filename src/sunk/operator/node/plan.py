@@ -29,6 +29,7 @@ from sunk.model.contract import drains, keptdrains
 from sunk.model.contract.conditions import transition_time
 from sunk.model.contract.syncerwrites import POD_CONDITIONS
 from sunk.objects.nodesets import CLAIM_LABELS, marked_by
+from sunk.operator.node.lock import is_marked
 
 OURS: Final = (*POD_CONDITIONS, names.SLURM_CORDON)
 UNKNOWN: Final = "Unknown"
@@ -76,7 +77,7 @@ def carries(node: Node) -> bool:
     """Something of ours is on it that would have to go if it were nobody's."""
     if marked_by(node) or names.DRAIN in node.metadata.annotations:
         return True
-    return any(one.type in OURS for one in node.status.conditions)
+    return any(one.type in OURS for one in node.status.conditions) or is_marked(node)
 
 
 def plan(node: Node, member: Ownership | None, *, now: datetime) -> NodeChange:

@@ -3,7 +3,7 @@
 All that Kubernetes work is, but for
 
 - what tolerates the taint without an end, as agents of the Node do. A toleration for some seconds is none: its Pod would
-  run on beside the job;
+  run on beside the job. Where several match, Kubernetes goes by the first;
 - mirror Pods, which nobody can evict, and Pods that have finished;
 - the Node's own compute Pod;
 - Pods that Slurm has placed here by a job that holds this Node now. One whose job does not is an orphan, and counts though
@@ -18,10 +18,11 @@ from typing import Final
 
 from msgspec import Struct
 
-from sunk.kube.core import ContainerStatus, PodSpec, Toleration
+from sunk.kube.core import ContainerStatus, Pod, PodSpec
 from sunk.kube.resource import Record, Resource
 from sunk.model import names
-from sunk.model.contract import lock
+from sunk.model.contract.lock import LockRequest
+from sunk.model.kubernetes.taints import holds_out
 
 MIRROR: Final = "kubernetes.io/config.mirror"
 FINISHED: Final = frozenset({"Succeeded", "Failed"})
@@ -50,37 +51,42 @@ class Tenant(Record, frozen=True, gc=False, rename="camel"):
 TENANTS: Final = Resource(Tenant, version="v1", plural="pods")
 
 
-def in_the_way(pods: Iterable[Tenant], request: lock.LockRequest, *, compute: str, strict: bool) -> tuple[Tenant, ...]:
+def tenant(pod: Pod) -> Tenant:
+    """A Pod as the caches have it, which is less: of its containers only the plain ones."""
+    told = pod.status
+    status = TenantStatus(phase=told.phase, container_statuses=told.container_statuses)
+    return Tenant(metadata=pod.metadata, spec=pod.spec, status=status)
+
+
+def in_the_way(pods: Iterable[Tenant], request: LockRequest, *, compute: str, strict: bool) -> tuple[Tenant, ...]:
     """The Pods that have to go before the Node is locked for its compute Pod, which has the uid `compute`."""
     return tuple(pod for pod in pods if pod.metadata.uid != compute and _counts(pod, request, strict=strict))
 
 
-def _counts(pod: Tenant, request: lock.LockRequest, *, strict: bool) -> bool:
-    terminating = pod.metadata.deletion_timestamp is not None
-    if MIRROR in pod.metadata.annotations or (pod.status.phase in FINISHED and not (strict and terminating)):
+def _counts(pod: Tenant, request: LockRequest, *, strict: bool) -> bool:
+    if MIRROR in pod.metadata.annotations or (pod.status.phase in FINISHED and not (strict and terminates(pod))):
         return False
     if _stays(pod, request):
         return False
-    return strict or not (terminating and _ended(pod))
+    return strict or not (terminates(pod) and has_ended(pod))
 
 
-def _stays(pod: Tenant, request: lock.LockRequest) -> bool:
-    job = pod.metadata.annotations.get(names.JOB_ID)
-    if job is not None:
+def _stays(pod: Tenant, request: LockRequest) -> bool:
+    if placed_by_slurm(pod):
+        job = pod.metadata.annotations[names.JOB_ID]
         return job.isdecimal() and int(job) in request.job_ids
-    return any(tolerates(toleration) for toleration in pod.spec.tolerations)
+    return holds_out(pod.spec.tolerations)
 
 
-def tolerates(toleration: Toleration) -> bool:
-    """Whether it holds against the lock for as long as that lasts."""
-    if toleration.toleration_seconds is not None or toleration.effect not in {"", lock.TAINT_EFFECT}:
-        return False
-    if toleration.operator == "Exists":
-        return toleration.key in {"", names.LOCK}
-    return toleration.key == names.LOCK and toleration.value == lock.TAINT_VALUE
+def placed_by_slurm(pod: Tenant) -> bool:
+    return names.JOB_ID in pod.metadata.annotations
 
 
-def _ended(pod: Tenant) -> bool:
+def terminates(pod: Tenant) -> bool:
+    return pod.metadata.deletion_timestamp is not None
+
+
+def has_ended(pod: Tenant) -> bool:
     """By what the kubelet says of each container. One that is yet to start may have started since."""
     containers = pod.status.all_containers
     return bool(containers) and all(container.state.terminated is not None for container in containers)

@@ -1,5 +1,7 @@
 """The Pod controller: a cordon of a Node becomes an annotation of its compute Pod, by which the syncer drains.
 
+So does the lock of the Node, by which the syncer lets jobs start.
+
 It stands between a person's cordon and Slurm, so the way is short: an event about a Node wakes a worker for its Pod,
 which compares two records and sends one patch. Nothing is read from the server, and nothing waits for anything else.
 
@@ -8,7 +10,7 @@ first, and a snapshot of a great NodeSet, which a cordon asks for as well, takes
 the operator it belongs as the first one.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from sunk.kube.api.patch import Merge
@@ -17,11 +19,13 @@ from sunk.kube.control.controller import Controller, Effort, Requeue, Source
 from sunk.kube.core import Node, Pod
 from sunk.kube.errors import NotFound
 from sunk.kube.resource import Key, Record
-from sunk.model import names
+from sunk.model import loopclock, names
+from sunk.model.contract import lock
 from sunk.objects.computepods import node_of
 from sunk.operator.caches import SharedCaches, has_owner, is_compute, shared_caches
 from sunk.operator.keptdrains import KeptDrains, kept_drains
-from sunk.operator.podannotations import annotation_changes
+from sunk.operator.lockmetrics import LockMetrics, lock_metrics
+from sunk.operator.podannotations import annotation_changes, differences, lock_copy
 from sunk.service.part import Part, Setting
 
 SHARE: Final = 4
@@ -30,12 +34,16 @@ SHARE: Final = 4
 UNSEEN: Final = 5.0
 """Seconds until a look at whether there is a NodeSet that a Pod names as its owner."""
 
+MOMENT: Final = 0.5
+"""Seconds for which a lock has to be pending before its Pod says so. On an empty Node it is over sooner, and the copy would
+be a write for nothing."""
+
 
 def pods(setting: Setting, *, cordon_reason: str = names.CORDON_REASON) -> Part:
     """Build the part of the operator that tells compute Pods what their Nodes say."""
     shared, drains = setting.once(shared_caches), setting.once(kept_drains)
     ours: tuple[Collection[Any], ...] = (*shared.sets.collections, *drains.collections)
-    reconciler = PodReconciler(shared, drains, cordon_reason=cordon_reason)
+    reconciler = PodReconciler(shared, drains, setting.once(lock_metrics), cordon_reason=cordon_reason)
     sources: list[Source[Any, Key]] = [
         Source(shared.pods.store, reconciler.itself),
         Source(shared.nodes.store, _nobody),
@@ -57,8 +65,11 @@ def pods(setting: Setting, *, cordon_reason: str = names.CORDON_REASON) -> Part:
 class PodReconciler:
     """Brings one Pod at a time to what it should carry."""
 
-    def __init__(self, shared: SharedCaches, drains: KeptDrains, *, cordon_reason: str) -> None:
+    def __init__(self, shared: SharedCaches, drains: KeptDrains, metrics: LockMetrics, *, cordon_reason: str) -> None:
         self._drains = drains
+        self._metrics = metrics
+        self._pending: dict[Key, float] = {}
+        """Since when the lock of a Pod's Node is pending, while the Pod does not say so."""
         self._nodes = shared.nodes
         self._pods = shared.pods
         self._sets = shared.sets
@@ -75,19 +86,34 @@ class PodReconciler:
     async def reconcile(self, key: Key) -> Requeue | None:
         pod = self._pods.store.get(key)
         if pod is None or not is_compute(pod):
+            self._pending.pop(key, None)
             return None
         if not has_owner(pod, self._sets):
             # Invented, or a NodeSet that was made a moment ago by someone who led before us.
             return Requeue(after=UNSEEN)
         node = self._nodes.store.get(Key("", node_of(pod)))
         change = annotation_changes(pod, node, kept_drain=self._kept_drain(pod, node), reason_key=self._reason_key)
+        copied = differences(pod, lock_copy(pod, node))
+        wait = self._until_copied(key, copied)
+        if wait is None:
+            change |= copied
         if change:
             try:
                 # The uid is enough: whatever else changes on the Pod changes nothing about this.
                 await self._pods.patch(key, Merge({"metadata": {"uid": pod.metadata.uid, "annotations": change}}))
             except NotFound:
                 return None
-        return None
+            if copied and wait is None:
+                self._metrics.wrote("copy")
+        return None if wait is None else Requeue(after=wait)
+
+    def _until_copied(self, key: Key, copied: Mapping[str, str | None]) -> float | None:
+        """Seconds for which `pending` has still to last; none if there is nothing to wait for."""
+        if copied.get(names.LOCK) != lock.PENDING:
+            self._pending.pop(key, None)
+            return None
+        left = self._pending.setdefault(key, loopclock.now()) + MOMENT - loopclock.now()
+        return left if left > 0 else None
 
     def _kept_drain(self, pod: Pod, node: Node | None) -> str | None:
         cluster = Key(pod.metadata.namespace, pod.metadata.labels.get(names.CLUSTER, ""))

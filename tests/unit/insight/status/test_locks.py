@@ -18,7 +18,7 @@ def dated(*writes: dict[str, Any], state: str | None = "pending") -> DatedNode:
 
 
 def write(time: str, *annotations: str) -> dict[str, Any]:
-    owned = {f"f:{each}": {} for each in annotations}
+    owned: dict[str, Any] = {f"f:{each}": {} for each in annotations}
     return {"manager": "sunk", "time": time, "fieldsV1": {"f:metadata": {"f:annotations": {".": {}} | owned}}}
 
 

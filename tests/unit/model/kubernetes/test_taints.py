@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from sunk.kube.core import Taint, Toleration
-from sunk.model.kubernetes.taints import described, endured, holds_out, tolerated, untolerated
+from sunk.model.kubernetes.taints import described, endurance, endured, holds_out, tolerated, untolerated
 from sunk.model.names import LOCK
 
 FAN = Taint(key="fan", value="3", effect="NoSchedule")
@@ -100,3 +100,11 @@ def test_whoever_endures_a_taint_tolerates_it(some: list[Toleration]) -> None:
 def test_a_taint_is_described_as_kubectl_writes_it() -> None:
     assert described(FAN) == "fan=3:NoSchedule"
     assert described(Taint("fan", "NoExecute")) == "fan:NoExecute"
+
+
+def test_how_long_a_pod_stays_is_nothing_some_seconds_or_for_good() -> None:
+    taint = Taint(key=LOCK, value="true", effect="NoExecute")
+    assert endurance(taint, ()) == 0
+    assert endurance(taint, [Toleration(operator="Exists", toleration_seconds=30)]) == 30
+    assert endurance(taint, [Toleration(operator="Exists", toleration_seconds=-5)]) == 0
+    assert endurance(taint, [Toleration(operator="Exists")]) == float("inf")

@@ -6,12 +6,24 @@ from typing import Any
 import msgspec
 import pytest
 from hypothesis import given, strategies as st
+from msgspec.structs import replace
 
 from sunk.kube.core import Node, Pod
 from sunk.model import names
 from sunk.model.contract import lock
 from sunk.model.contract.lock import JobRun, LockAnswer, LockRequest
-from sunk.operator.node.lock import Linger, LockAction, Look, Release, Take, operations, plan
+from sunk.operator.node.lock import (
+    Linger,
+    LockAction,
+    Look,
+    Release,
+    Take,
+    has_lost_its_taint,
+    is_marked,
+    is_wanted,
+    operations,
+    plan,
+)
 
 NOW = datetime(2026, 11, 18, 10, tzinfo=UTC)
 IDLE_FOR = timedelta(seconds=4)
@@ -28,6 +40,12 @@ def pod(request: LockRequest | str | None = None, *, running: str = "", uid: str
         "status": {"conditions": [said] if running else []},
     }
     return msgspec.convert(body, Pod)
+
+
+def idle_since(when: datetime) -> Pod:
+    one = pod(LockRequest(1), running="False")
+    (said,) = one.status.conditions
+    return replace(one, status=replace(one.status, conditions=(replace(said, last_transition_time=when),)))
 
 
 def node(answer: LockAnswer | None = None, *taints: dict[str, str], **meta: Any) -> Node:
@@ -88,6 +106,13 @@ def test_an_idle_node_lingers_and_is_unlocked_then() -> None:
     assert decide(locked, idle, linger=0) == Release(answer("false"))
 
 
+def test_a_clock_that_is_ahead_prolongs_the_linger_by_nothing() -> None:
+    """By a little it is waited for, by more it is not believed: nobody waits for an hour that will never be."""
+    locked = node(answer("locked"), OURS)
+    assert decide(locked, idle_since(NOW + timedelta(seconds=3))) == Linger(10)
+    assert decide(locked, idle_since(NOW + timedelta(hours=1))) == Release(answer("false"))
+
+
 def test_a_lock_that_is_no_longer_wanted_before_it_was_there_ends_at_once() -> None:
     assert decide(node(answer("pending"), OURS), pod(LockRequest(1), running="False")) == Release(answer("false"))
 
@@ -109,6 +134,37 @@ def test_a_node_that_is_only_slurms_stays_locked() -> None:
 @pytest.mark.parametrize("of", [node(), node(answer("locked"), OURS), node(answer("pending", 3, "other"), OURS)])
 def test_what_is_unknown_keeps_what_is(of: Node, by: Pod | None) -> None:
     assert decide(of, by) is None
+
+
+@pytest.mark.parametrize(
+    ("by", "wanted"),
+    [
+        (pod(), False),
+        (pod(SEVEN), True),
+        (pod(running="True"), True),
+        (pod("{", running="True"), True),
+        (pod("{", running="False"), False),
+        (pod(LockRequest(3), running="Unknown"), False),
+    ],
+)
+def test_a_lock_is_wanted_while_a_job_is_named_or_something_runs(by: Pod, *, wanted: bool) -> None:
+    assert is_wanted(by) is wanted
+
+
+def test_what_is_left_of_a_lock_is_seen() -> None:
+    assert not is_marked(node())
+    assert is_marked(node(answer("false")))
+    assert is_marked(node(None, {"key": names.LOCK, "effect": "NoSchedule"}))
+    assert is_marked(node(labels={names.LOCK: "false"}))
+    assert not is_marked(node(None, THEIRS))
+
+
+def test_a_taint_is_missing_only_where_there_should_be_one() -> None:
+    assert has_lost_its_taint(node(answer("locked")))
+    assert has_lost_its_taint(node(answer("pending"), THEIRS))
+    assert not has_lost_its_taint(node(answer("pending"), OURS))
+    assert not has_lost_its_taint(node(answer("false")))
+    assert not has_lost_its_taint(node())
 
 
 REQUESTS = st.builds(

@@ -5,9 +5,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from sunk.kube.core import Pod
 from sunk.model import names
 from sunk.model.contract.lock import JobRun, LockRequest
-from sunk.operator.node.tenants import MIRROR, Tenant, in_the_way
+from sunk.operator.node.tenants import MIRROR, Tenant, in_the_way, tenant as from_cache
 
 REQUEST = LockRequest(1, runs=(JobRun(7),))
 RUNNING: dict[str, Any] = {"name": "main", "state": {"running": {}}}
@@ -65,6 +66,22 @@ def test_what_tolerates_the_lock_stays(toleration: dict[str, Any]) -> None:
 )
 def test_what_tolerates_it_for_some_time_or_something_else_has_to_go(toleration: dict[str, Any]) -> None:
     assert counts(tenant(tolerations=(toleration,)))
+
+
+def test_of_several_tolerations_the_first_that_matches_decides() -> None:
+    bounded = {"operator": "Exists", "tolerationSeconds": 300}
+    unbounded = {"key": names.LOCK, "operator": "Exists"}
+    assert counts(tenant(tolerations=(bounded, unbounded))), "Kubernetes evicts it after 300 s"
+    assert not counts(tenant(tolerations=(unbounded, bounded)))
+
+
+def test_a_pod_of_the_cache_counts_unless_the_list_may_know_more() -> None:
+    body = {"metadata": {"name": "web", "uid": "web"}, "status": {"phase": "Running", "containerStatuses": [RUNNING]}}
+    assert counts(from_cache(msgspec.convert(body, Pod)))
+    going = body | {"metadata": {"name": "web", "uid": "web"} | GOING}
+    assert counts(from_cache(msgspec.convert(going, Pod)))
+    ended = going | {"status": {"phase": "Running", "containerStatuses": [ENDED]}}
+    assert not counts(from_cache(msgspec.convert(ended, Pod)))
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])

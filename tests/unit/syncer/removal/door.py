@@ -44,7 +44,7 @@ class ScriptedKube(Client):
             raise NotFound(Status(code=404), asked=f"{resource.plural} {name}")
         return self.pods[name]
 
-    async def list(self, resource: Resource[Any], *scope: Any) -> Any:
+    async def list(self, resource: Resource[Any], *scope: Any, **_: Any) -> Any:
         """One Pod if its name is given, as `Collection.confirm` does."""
         _, _, name = scope[0].fields.partition("metadata.name=")
         self.steps.append(f"list {resource.plural} {name}".rstrip())

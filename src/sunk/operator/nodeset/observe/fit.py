@@ -27,7 +27,7 @@ from sunk.model.contract.features import features
 from sunk.model.kubernetes.quantity import ONE, rendered
 from sunk.model.kubernetes.selection import NodeSelector, matches
 from sunk.model.kubernetes.taints import REPELLING, described, endured, holds_out
-from sunk.model.names import LOCK
+from sunk.model.names import LOCK, LOCK_OWNER
 from sunk.objects.computepods import finished
 from sunk.objects.nodesets import NodeSet, claim_of, owner_uid
 from sunk.operator.nodeset.observe.requests import BOUNDLESS, InitContainer, effective, of_others
@@ -242,6 +242,8 @@ class FitCache:
         others = [pod for pod in beside if (pod.metadata.namespace, owner_uid(pod)) != (self.namespace, self.uid)]
         if self.demand is None or any(self._is_of_another(node, pod) for pod in others):
             return "it belongs to another NodeSet, or the template is not valid"
+        if claim_of(node) != self.uid and LOCK_OWNER in node.metadata.annotations:
+            return "the lock of the NodeSet that it has left is still there"
         return unfit_to_join(node, self.demand, taken=occupancy(others))
 
     def _is_of_another(self, node: Node, pod: Pod) -> bool:

@@ -2,14 +2,17 @@
 
 A kubelet writes to its Node every few minutes, and Pods come and go all the time. Hardly any of it concerns a NodeSet,
 and each reconcile costs something; so only what a decision depends on counts as a change. A Node that has an owner
-concerns that NodeSet alone, since no other could take it.
+concerns that NodeSet alone, since no other could take it. Its lock, which comes and goes with every job, concerns nobody.
 """
 
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from sunk.kube.cache.store import Store
-from sunk.kube.core import Node, Pod
+from sunk.kube.core import Node, NodeSpec, Pod
 from sunk.kube.resource import Key
+from sunk.model import names
 from sunk.objects.computepods import finished
 from sunk.objects.nodesets import NodeSet, claim_of, owner_uid
 from sunk.operator.nodeset.observe.fit import ready, stays
@@ -53,13 +56,26 @@ def _concerns(before: Node, after: Node) -> bool:
     one, other = before.metadata, after.metadata
     return (
         one.uid != other.uid
-        or one.labels != other.labels
         or claim_of(before) != claim_of(after)
-        or before.spec != after.spec
+        or (one.labels != other.labels and _labels(before) != _labels(after))
+        or (before.spec != after.spec and _spec(before) != _spec(after))
         or before.status.addresses != after.status.addresses
         or before.status.allocatable != after.status.allocatable
         or ready(before) != ready(after)
     )
+
+
+def _labels(node: Node) -> dict[str, str]:
+    """All of them, without that of the lock of a Node that belongs to somebody."""
+    hidden = {names.LOCK} if claim_of(node) else ()
+    return {name: text for name, text in node.metadata.labels.items() if name not in hidden}
+
+
+def _spec(node: Node) -> NodeSpec:
+    """The same of its taints."""
+    if not claim_of(node):
+        return node.spec
+    return replace(node.spec, taints=tuple(taint for taint in node.spec.taints if taint.key != names.LOCK))
 
 
 def _takes_room(pod: Pod | None) -> str:

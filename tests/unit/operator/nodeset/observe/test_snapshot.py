@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from tests.unit.operator.nodeset.factories import UID, entry, node, node_slice, nodeset, pod
 from tests.unit.operator.nodeset.stores import ANY_NODE, Stores
 
+from sunk.kube.core import Node
 from sunk.kube.resource import R
 from sunk.model import names
 from sunk.objects.computepods import NODE
@@ -84,6 +85,19 @@ async def test_a_node_of_another_set_is_none_but_one_of_a_set_that_is_no_more(st
     stores.put(GPU, nodeset("other", uid=OTHER), node("a", address="10.0.0.1", claim=OTHER))
     stores.put(node("b", address="10.0.0.2", claim="of nobody"))
     assert candidates(stores.take(GPU)) == [("b", "gpu-000-002")]
+
+
+async def test_a_node_joins_when_the_lock_of_the_set_that_it_has_left_is_off(stores: Stores) -> None:
+    """L17: it would look as if it were the lock of the newcomer. What a set has itself left is no obstacle to it."""
+    marks = {names.LOCK: "false", names.LOCK_OWNER: "somebody"}
+    stores.put(GPU, noted(node("a", address="10.0.0.1"), marks), noted(node("b", address="10.0.0.2", claim=UID), marks))
+    assert [one.node for one in stores.take(GPU).candidates] == ["b"]
+    stores.put(node("a", address="10.0.0.1"))
+    assert [one.node for one in stores.take(GPU).candidates] == ["a", "b"]
+
+
+def noted(one: Node, marks: dict[str, str]) -> Node:
+    return replace(one, metadata=replace(one.metadata, annotations=one.metadata.annotations | marks))
 
 
 async def test_a_claim_from_a_namespace_that_we_do_not_see_holds() -> None:

@@ -10,6 +10,7 @@ from tests.unit.operator.nodeset.factories import UID, node, nodeset, pod
 from tests.unit.operator.nodeset.stores import Stores
 
 from sunk.kube.core import Node, Pod
+from sunk.model import names
 from sunk.operator.nodeset.observe.triggers import Triggers
 
 pytestmark = pytest.mark.looptime
@@ -103,3 +104,20 @@ async def test_a_pod_on_a_node_that_has_an_owner_concerns_nobody(lookout: Lookou
 async def test_a_pod_that_would_be_evicted_concerns_nobody(lookout: Lookout) -> None:
     lookout.after(node("a"))
     assert lookout.after(pod("web-0", at="a")) == []
+
+
+LOCKED: dict[str, Any] = {
+    "labels": {names.LOCK: "locked"},
+    "taints": [{"key": names.LOCK, "value": "true", "effect": "NoExecute"}],
+}
+
+
+async def test_the_lock_of_a_member_concerns_nobody_and_what_is_left_of_one_does(lookout: Lookout) -> None:
+    """It comes and goes with every job, and a Node may join others only when it is gone."""
+    lookout.after(node("a", claim=UID), node("b"))
+    assert lookout.after(node("a", claim=UID, **LOCKED)) == []
+    assert lookout.after(node("a", claim=UID)) == []
+    assert lookout.after(node("b", **LOCKED)) == ALL
+    assert lookout.after(node("b")) == ALL
+    more = LOCKED | {"taints": [*LOCKED["taints"], {"key": "fan", "effect": "NoSchedule"}]}
+    assert lookout.after(node("a", claim=UID, **more)) == ["gpu"]
