@@ -274,6 +274,8 @@ def test_the_certificate_is_renewed_while_jobs_wait(slurm: Release, tenants: Ten
     eventually(lambda: not before & syncers(slurm))
     waiting.check()
     waiting.let_go()
+    # Their successors are back by now, and would stay as long.
+    tenants.remove()
     assert slurm("srun", "-N3", "echo", "after").split() == ["after"] * 3
 
 
