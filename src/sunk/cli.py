@@ -24,6 +24,7 @@ def main() -> None:
 
 
 def _register() -> None:
+    from sunk.insight.check.commands import check
     from sunk.insight.drain.commands import drain, undrain
     from sunk.insight.explain.commands import explain
     from sunk.insight.keys.commands import keys
@@ -37,6 +38,7 @@ def _register() -> None:
     from sunk.slurm.cli.commands import slurm
     from sunk.syncer.commands import syncer
 
+    main.add_command(check)
     main.add_command(drain)
     main.add_command(explain)
     main.add_command(keys)
