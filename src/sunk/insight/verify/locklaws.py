@@ -128,8 +128,10 @@ def _owner(node: Node, pod: Pod) -> Iterator[Fault]:
 
 
 def _copy(node: Node, pod: Pod) -> Iterator[Fault]:
-    """What the Node says of its lock, its Pod says too; while there is none, only that."""
-    said, copied = (_told(each.metadata.annotations) for each in (node, pod))
+    """What the Node says of this Pod's lock, the Pod says too; while there is none, only that."""
+    theirs = node.metadata.annotations.get(names.LOCK_OWNER) == _uid(pod)
+    said = _told(node.metadata.annotations if theirs else {})
+    copied = _told(pod.metadata.annotations)
     if said != copied:
         text = f"says lock {' '.join(copied)} while Node {node.metadata.name} says {' '.join(said)}"
         yield Fault(ALONE, "copy of lock", f"Pod {pod.metadata.name}", text, grace=MOMENT)

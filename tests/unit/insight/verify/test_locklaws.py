@@ -177,6 +177,8 @@ def test_the_owner_is_the_pod_that_is_there() -> None:
 def test_the_copy_on_the_pod_is_the_same() -> None:
     assert topics(pod_=pod("pending")) == ["copy of lock"]
     assert topics(node(number="8")) == ["copy of lock"]
+    assert "copy of lock" in topics(node(owner="pod-0")), "what was given to another Pod is not this one's"
+    assert topics(node(owner="pod-0"), pod(None, running=None), busy=None) == []
     assert topics(node("false", number="9"), IDLE, busy=False) == [], "while there is no lock the number is of no use"
 
 
