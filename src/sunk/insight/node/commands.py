@@ -26,7 +26,7 @@ def node() -> None:
 @click.option(
     "--all-marks",
     is_flag=True,
-    help="Also take off the claim, the labels that say whose the Node is, the annotation `drain` and the conditions Slurm….",
+    help="Also take off claim and labels of its NodeSet, the annotation `drain` and the conditions Slurm….",
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be taken off, and write nothing.")
 @click.option("--force", is_flag=True, help="Release Nodes even if jobs run there, or the operator would undo it.")

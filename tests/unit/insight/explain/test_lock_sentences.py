@@ -52,7 +52,7 @@ def other(name: str = "web-1", *, ends: float | None = None, kind: str = "", run
     metadata = {"name": name, "namespace": "web", "ownerReferences": [owner] if kind else []}
     if ends is not None:
         metadata["deletionTimestamp"] = (NOW + timedelta(seconds=ends)).isoformat()
-    state = {"running": {}} if runs else {"terminated": {}}
+    state: dict[str, Any] = {"running": {}} if runs else {"terminated": {}}
     tolerations = more.pop("tolerations", [])
     tree = {
         "metadata": metadata | more,

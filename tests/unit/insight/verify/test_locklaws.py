@@ -48,11 +48,11 @@ def pod(
     return msgspec.convert({"metadata": metadata, "status": {"conditions": told}}, Pod)
 
 
-def other(*tolerations: dict[str, Any], runs: bool = True, name: str = "web-1", **notes_: str) -> NodePod:
-    state = {"running": {}} if runs else {"terminated": {}}
+def other(*tolerations: dict[str, Any], runs: bool = True, marks: dict[str, str] | None = None) -> NodePod:
+    state: dict[str, Any] = {"running": {}} if runs else {"terminated": {}}
     return msgspec.convert(
         {
-            "metadata": {"name": name, "namespace": "web", "annotations": notes_},
+            "metadata": {"name": "web-1", "namespace": "web", "annotations": marks or {}},
             "spec": {"nodeName": "node-1", "tolerations": list(tolerations)},
             "status": {"phase": "Running", "containerStatuses": [{"name": "main", "state": state}]},
         },
@@ -112,7 +112,7 @@ def test_a_node_that_is_slurms_alone_is_locked_while_it_is_idle() -> None:
 
 @pytest.mark.parametrize(
     "beside",
-    [other(), other(LASTING | {"tolerationSeconds": 300}), other(LASTING, **{names.JOB_ID: "42"})],
+    [other(), other(LASTING | {"tolerationSeconds": 300}), other(LASTING, marks={names.JOB_ID: "42"})],
     ids=["plain", "bounded", "of another job"],
 )
 def test_nobody_else_runs_on_a_locked_node(beside: NodePod) -> None:
@@ -124,8 +124,8 @@ def test_nobody_else_runs_on_a_locked_node(beside: NodePod) -> None:
     [
         other(LASTING),
         other(runs=False),
-        other(**{"kubernetes.io/config.mirror": "x"}),
-        other(**{names.JOB_ID: "4711"}),
+        other(marks={"kubernetes.io/config.mirror": "x"}),
+        other(marks={names.JOB_ID: "4711"}),
     ],
     ids=["tolerates it", "ended", "mirror", "of this job"],
 )
