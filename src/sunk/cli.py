@@ -24,9 +24,11 @@ def main() -> None:
 
 
 def _register() -> None:
+    from sunk.insight.check.commands import check
     from sunk.insight.drain.commands import drain, undrain
     from sunk.insight.explain.commands import explain
     from sunk.insight.keys.commands import keys
+    from sunk.insight.node.commands import node
     from sunk.insight.status.commands import status
     from sunk.insight.verify.commands import verify
     from sunk.local.commands import local
@@ -36,10 +38,12 @@ def _register() -> None:
     from sunk.slurm.cli.commands import slurm
     from sunk.syncer.commands import syncer
 
+    main.add_command(check)
     main.add_command(drain)
     main.add_command(explain)
     main.add_command(keys)
     main.add_command(local)
+    main.add_command(node)
     main.add_command(nodeset)
     main.add_command(operator)
     main.add_command(render)

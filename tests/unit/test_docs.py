@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from sunk.insight.check.evictions import TOLERATION
 from sunk.operator.slurmcluster.objects import objects
 from sunk.operator.slurmcluster.render.layers import definitions
 from sunk.operator.slurmcluster.render.values import spec
@@ -16,6 +17,7 @@ from sunk.operator.slurmcluster.resolve import resolve
 PROJECT = Path(__file__).parents[2]
 PAGES = sorted([*PROJECT.glob("*.md"), *PROJECT.glob("docs/**/*.md"), *PROJECT.glob("charts/**/*.md")])
 GUIDE = PROJECT / "docs" / "guides" / "slurm-cluster.md"
+SHARED = PROJECT / "docs" / "guides" / "shared-nodes.md"
 CODE = PROJECT / "docs" / "concepts" / "code.md"
 KUBERNETES_NAMES = {"cordon", "SlurmDrain", "SlurmCordon"}
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -72,9 +74,14 @@ def test_what_the_guide_shows_of_render_is_what_it_prints(tmp_path: Path) -> Non
     assert "env" not in debug
 
 
+def test_the_guide_to_shared_nodes_shows_the_toleration_that_check_prints() -> None:
+    first, *_ = fenced(SHARED, "yaml")
+    assert yaml.safe_load(first) == {"tolerations": [TOLERATION]}
+
+
 def test_the_map_of_the_code_names_functions_that_exist() -> None:
     rows = re.findall(
-        r"^\| \[`([a-z_.]+)`\]\([^)]*\) \| (.*) \|$", CODE.read_text().split("## Three walks")[1], re.MULTILINE
+        r"^\| \[`([a-z_.]+)`\]\([^)]*\) \| (.*) \|$", CODE.read_text().split("## Four walks")[1], re.MULTILINE
     )
     assert len(rows) >= 25
     for module, text in rows:

@@ -75,9 +75,16 @@ def ended(pod: NodePod) -> bool:
 
 def runs(pod: NodePod) -> bool:
     """Whether a container runs, by the kubelet's word; those that prepare or debug count too."""
+    return any(one.state.running is not None for one in _containers(pod)) and not ended(pod)
+
+
+def _containers(pod: NodePod) -> tuple[ContainerStatus, ...]:
     told = pod.status
-    every = (*told.container_statuses, *told.init_container_statuses, *told.ephemeral_container_statuses)
-    return any(one.state.running is not None for one in every) and not ended(pod)
+    return (*told.container_statuses, *told.init_container_statuses, *told.ephemeral_container_statuses)
+
+
+def terminating(pod: NodePod) -> bool:
+    return pod.metadata.deletion_timestamp is not None
 
 
 def toleration_of(tolerations: Iterable[Toleration]) -> Toleration | None:
@@ -100,12 +107,25 @@ def evictable(pod: NodePod, *, jobs: frozenset[int] | None) -> bool:
 
     A kubelet's own Pods and our compute Pods stay. So does a Pod that Slurm has started, while its job holds the Node.
     """
-    if ended(pod) or _MIRROR in pod.metadata.annotations or _is_compute(pod):
+    return not ended(pod) and not _stays(pod, jobs=jobs)
+
+
+def in_the_way(pod: NodePod, *, jobs: frozenset[int], strict: bool) -> bool:
+    """Whether a lock for these jobs waits for the Pod now: until its containers have ended, or until it is gone."""
+    if _stays(pod, jobs=jobs) or (ended(pod) and not (strict and terminating(pod))):
         return False
+    # What is yet to start may have started since.
+    over = [one.state.terminated is not None for one in _containers(pod)]
+    return strict or not (terminating(pod) and over and all(over))
+
+
+def _stays(pod: NodePod, *, jobs: frozenset[int] | None) -> bool:
+    if _MIRROR in pod.metadata.annotations or _is_compute(pod):
+        return True
     job = pod.metadata.annotations.get(names.JOB_ID)
-    if job is not None and (jobs is None or job in {str(each) for each in jobs}):
-        return False
-    return job is not None or not tolerates(pod.spec.tolerations)
+    if job is not None:
+        return jobs is None or job in {str(each) for each in jobs}
+    return tolerates(pod.spec.tolerations)
 
 
 def _is_compute(pod: NodePod) -> bool:

@@ -54,7 +54,7 @@ def test_who_may_not_read_nodes_is_told_which_laws_are_not_judged(kubectl: Kubec
 
     eventually(granted)
     assert (
-        "This account may not read Nodes, so Node labels, taints and conditions (laws 2 and 5) are not checked"
+        "This account may not read Nodes, so Node labels, taints and conditions (laws 2, 5 and 10) are not checked"
         in done[0].stderr
     )
     assert "Slurm is not watched" in done[0].stderr

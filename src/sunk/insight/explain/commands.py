@@ -12,8 +12,10 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from sunk.insight.explain.explanation import Explanation
+    from sunk.insight.status.members import ObservedMember
     from sunk.insight.status.snapshot import ClusterSnapshot
     from sunk.kube.api.client import Client
+    from sunk.objects.nodesets import NodeSet
 
 
 @click.group()
@@ -51,9 +53,15 @@ def node(  # noqa: PLR0913 - one for each option
     """  # noqa: D301 - click's mark for a paragraph that is not wrapped
 
     async def find(client: "Client", where: str) -> "Explanation":
+        from sunk.insight.explain.explanation import explain
+        from sunk.insight.nodepods import on_node
         from sunk.insight.status import snapshot
 
-        return explain_member(await snapshot.read(client, where), name, where=where, reason_key=reason_key)
+        found = await snapshot.read(client, where)
+        seen, owner = member_of(found, name, where=where)
+        cluster = next((one for one in found.clusters if one.metadata.name == owner.spec.cluster), None)
+        others = await on_node(client, seen.entry.node)
+        return explain(seen, owner=owner, cluster=cluster, reason_key=reason_key, others=others)
 
     found = asked(find, kubeconfig=kubeconfig, context=context, namespace=namespace)
     if as_json:
@@ -66,22 +74,16 @@ def node(  # noqa: PLR0913 - one for each option
     console().print(draw(found))
 
 
-def explain_member(
-    found: "ClusterSnapshot", name: str, *, where: str, reason_key: str = CORDON_REASON
-) -> "Explanation":
-    """Explain the member of that name among all that was found."""
-    from sunk.insight.explain.explanation import explain
+def member_of(found: "ClusterSnapshot", name: str, *, where: str) -> "tuple[ObservedMember, NodeSet]":
+    """The member of that name, or on the Node of that name, and its NodeSet."""
     from sunk.insight.status.overview import MemberIndex
     from sunk.model.refusal import Refusal
-    from sunk.objects.slurmclusters import SlurmCluster
 
     members = MemberIndex(found)
-    clusters: dict[str, SlurmCluster] = {each.metadata.name: each for each in found.clusters}
     for owner in found.sets:
         for seen in members.of(owner):
             if name in {seen.entry.name, seen.entry.node}:
-                cluster = clusters.get(owner.spec.cluster)
-                return explain(seen, owner=owner, cluster=cluster, reason_key=reason_key)
+                return seen, owner
     raise Refusal(
         f"no NodeSet in namespace {where} has a member or a Node named {name}. `sunk status -A` lists NodeSets; if a Node "
         "is missing, it may not fit: see `kubectl describe nodeset` and docs/guides/nodeset.md"

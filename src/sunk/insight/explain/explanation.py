@@ -4,28 +4,22 @@ Everything is taken from what Kubernetes holds. What Slurm says is there too: th
 """
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 
 from msgspec import Struct
 
+from sunk.insight.explain.locks import LockContext, lock_advice, lock_sentences
+from sunk.insight.explain.sentence import Sentence
+from sunk.insight.nodepods import NodePod
 from sunk.insight.status.members import ObservedMember, cause_of, line
 from sunk.kube.core import Condition, Node, Pod, condition
 from sunk.model import names
-from sunk.model.contract import clusterobjects, drains
+from sunk.model.contract import clusterobjects, drains, hooks
 from sunk.model.contract.conditions import IN_STEP, NO_SYNCER
 from sunk.model.contract.report import Report
 from sunk.objects.computepods import cleared, finished, pending_deletion, ready, running, terminating
 from sunk.objects.nodesets import NodeSet
 from sunk.objects.slurmclusters import SlurmCluster
-
-
-class Sentence(Struct, frozen=True, omit_defaults=True):
-    """One link of the chain: what it is about, and what is so. `grave` is what should not be so."""
-
-    about: str
-    text: str
-    since: datetime | None = None
-    grave: bool = False
 
 
 class Explanation(Struct, frozen=True):
@@ -38,15 +32,30 @@ class Explanation(Struct, frozen=True):
     well: bool
 
 
-def explain(
-    seen: ObservedMember, *, owner: NodeSet | None, cluster: SlurmCluster | None, reason_key: str = names.CORDON_REASON
+def explain(  # noqa: PLR0913 - one for each thing that is known
+    seen: ObservedMember,
+    *,
+    owner: NodeSet | None,
+    cluster: SlurmCluster | None,
+    reason_key: str = names.CORDON_REASON,
+    others: tuple[NodePod, ...] | None = (),
+    now: datetime | None = None,
 ) -> Explanation:
-    """Explain a member. `reason_key` is the annotation of Nodes that says why one was cordoned."""
+    """Explain a member.
+
+    `reason_key` is the annotation of Nodes that says why one was cordoned. `others` are all Pods of its Node, None if they
+    may not be listed.
+    """
     report = report_of(cluster)
     blind = _blind(cluster, report)
-    found = (*_membership(seen, owner), *_node(seen, reason_key), *_pod(seen), *_slurm(seen), *_syncer(report))
-    advice = tuple(dict.fromkeys((*_advice_to_the_blind(cluster, blind), *_advice(seen, cluster, report))))
-    return Explanation(seen.entry.name, seen.entry.node, (*blind, *found), advice, well=not advice)
+    lock = LockContext(
+        seen, slurm_only=bool(owner and owner.spec.sharing == "slurmOnly"), others=others, now=now or datetime.now(UTC)
+    )
+    about = (*_membership(seen, owner), *_node(seen, reason_key), *_pod(seen))
+    found = (*about, *_slurm(seen), *lock_sentences(lock), *_syncer(report))
+    advice = (*_advice_to_the_blind(cluster, blind), *_advice(seen, cluster, report), *lock_advice(lock))
+    unique = tuple(dict.fromkeys(advice))
+    return Explanation(seen.entry.name, seen.entry.node, (*blind, *found), unique, well=not unique)
 
 
 def report_of(cluster: SlurmCluster | None) -> Report:
@@ -167,6 +176,10 @@ def _drained(seen: ObservedMember, drain: Condition) -> Iterator[Sentence]:
         text = "its record is new and takes no jobs until the syncer has checked it, which takes a moment"
         yield Sentence("Slurm", text, drain.last_transition_time)
         return
+    if drain.message == hooks.UNREACHED:
+        text = f'drained by a prolog that got no answer from the syncer: "{reason}". Lifted when this Pod reaches it'
+        yield Sentence("Slurm", text, drain.last_transition_time, grave=True)
+        return
     if drain.message.startswith(drains.PREFIX):
         text = f'drained by the syncer: "{reason}"'
         text += ", for the cause above" if _caused(seen) else ". The cause is gone: the syncer will lift it"
@@ -175,6 +188,8 @@ def _drained(seen: ObservedMember, drain: Condition) -> Iterator[Sentence]:
     text = f'drained, but not by SUNK: "{reason}". SUNK does not lift this drain'
     if drains.VERIFY in drain.message:
         text = f'drained until the machine is verified: "{reason}"'
+    if drain.message == hooks.TIMED_OUT:
+        text = f'drained because other work did not leave the Node in time: "{reason}". A verification lifts it'
     yield Sentence("Slurm", text, drain.last_transition_time, grave=True)
     if drains.VERIFY in drain.message:
         yield _verified(seen.pod)
@@ -221,7 +236,9 @@ def _advice(seen: ObservedMember, cluster: SlurmCluster | None, report: Report) 
     if drain is None:
         syncer = clusterobjects.named(cluster.metadata.name, clusterobjects.SYNCER) if cluster else "…-syncer"
         yield f"kubectl logs -n {pod.metadata.namespace} deploy/{syncer} --tail 50    # does it run?"
-    elif drain.status == "True" and not drain.message.startswith(drains.PREFIX):
+    elif drain.status == "True" and drain.message in {hooks.UNREACHED, hooks.TIMED_OUT}:
+        yield f"kubectl logs {at} -c {names.SLURMD} | grep prelock    # what the prolog was answered"
+    if drain is not None and drain.status == "True" and not drain.message.startswith(drains.PREFIX):
         yield f"sunk undrain {name}    # once the reason no longer applies"
     if pending_deletion(pod) is not None and running(pod):
         yield f"squeue -w {name}    # the jobs it waits for; the Pod is deleted after these end"

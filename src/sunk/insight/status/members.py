@@ -82,10 +82,10 @@ def _of_pod(seen: ObservedMember) -> Iterator[Note]:
 def _of_lock(seen: ObservedMember) -> Iterator[Note]:
     found = lock_of(seen.node, seen.pod)
     if found.answer is None:
-        yield Note("its lock cannot be read", grave=True)
+        yield Note(f"its lock cannot be read: annotation {names.LOCK} of its Node", grave=True)
     elif found.pending:
-        job = jobs(found.request)
-        yield Note(f"lock pending for {job}" if job else "lock pending", since=seen.lock_time)
+        waiting = f"{jobs(found.request)} waiting for" if found.request and found.request.runs else "waiting for"
+        yield Note(f"lock pending, {waiting} other work to leave", since=seen.lock_time)
 
 
 def _life(pod: Pod) -> Iterator[Note]:

@@ -20,9 +20,10 @@ BROKEN = 1
 UNJUDGED = 3
 """Between wrong usage (2) and the rest: no law was seen to be broken, and one side could not be seen."""
 _NO_NODES = (
-    "This account may not read Nodes, so Node labels, taints and conditions (laws 2 and 5) are not checked. "
+    "This account may not read Nodes, so Node labels, taints and conditions (laws 2, 5 and 10) are not checked. "
     "Also run this with an account that may read Nodes."
 )
+_NO_OTHERS = "This account may not list Pods in all namespaces, so nobody looks for other work beside jobs (law 10)."
 
 
 @click.command()
@@ -47,6 +48,16 @@ _NO_NODES = (
     metavar="SECONDS",
     help="Extra seconds before a mismatch counts, for tests that kill parts of SUNK.",
 )
+@click.option(
+    "--lock-linger",
+    "linger",
+    envvar="SUNK_LOCK_LINGER",
+    type=click.FloatRange(min=0),
+    default=10.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long the operator keeps idle Nodes locked (its --lock-linger).",
+)
 @click.option("--json", "as_json", is_flag=True, help="JSON output, one line per broken law.")
 def verify(  # noqa: PLR0913 - one argument an option
     *,
@@ -56,12 +67,13 @@ def verify(  # noqa: PLR0913 - one argument an option
     cluster: str,
     seconds: float | None,
     patience: float,
+    linger: float,
     as_json: bool,
 ) -> None:
     """Watch a cluster and report broken laws.
 
     docs/concepts/laws.md lists the laws: no Pod deleted under a job, no SUNK drain without a cause, no Node in two
-    NodeSets, and so on. Mismatches are reported only after a grace period. Read-only. Exits with 1 if a law was broken,
+    NodeSets, no other work beside a job, and so on. Mismatches are reported only after a grace period. Read-only. Exits with 1 if a law was broken,
     and with 3 if none was but Slurm did not answer at the end.
 
     With libslurm and a reachable Slurm, both sides are watched; otherwise only Kubernetes:
@@ -76,9 +88,9 @@ def verify(  # noqa: PLR0913 - one argument an option
 
         async with AsyncExitStack() as stack:
             mirror = await _mirror(stack) if cluster else None
-            watching = Watcher(client, where, cluster=cluster, mirror=mirror, patience=patience)
-            nodes = await watching.sees_nodes()
-            click.echo(_scope(where, slurm=cluster if mirror else "", nodes=nodes), err=True)
+            watching = Watcher(client, where, cluster=cluster, mirror=mirror, patience=patience, linger=linger)
+            nodes, others = await watching.sees_nodes(), await watching.sees_others()
+            click.echo(_scope(where, slurm=cluster if mirror else "", nodes=nodes, others=others), err=True)
             return await _watch(watching, seconds=seconds, as_json=as_json)
 
     try:
@@ -131,11 +143,12 @@ async def _mirror(stack: AsyncExitStack) -> "Mirror | None":
     return await stack.enter_async_context(Mirror(library).running())
 
 
-def _scope(where: str, *, slurm: str, nodes: bool) -> str:
+def _scope(where: str, *, slurm: str, nodes: bool, others: bool) -> str:
     """What is looked at, and what is not; `slurm` is whose."""
     both = f"Watching namespace {where} and the Slurm of {slurm}."
     alone = f"Watching namespace {where}. Slurm is not watched: run this in the syncer's Pod to include it."
-    return (both if slurm else alone) + ("" if nodes else f" {_NO_NODES}")
+    unseen = _NO_NODES if not nodes else "" if others else _NO_OTHERS
+    return " ".join(filter(None, (both if slurm else alone, unseen)))
 
 
 def _line(breach: "Breach", *, as_json: bool) -> str:

@@ -15,9 +15,13 @@ from typing import Final
 
 from msgspec import Struct
 
+from sunk.insight.nodepods import NodePod
+from sunk.insight.verify import locklaws
+from sunk.insight.verify.faults import BRIEF, LONG, MOMENT, WAVE, Fault
+from sunk.insight.verify.locklaws import LINGER, LockSight
 from sunk.kube.core import Node, Pod, condition
 from sunk.model import names
-from sunk.model.contract import drains
+from sunk.model.contract import drains, hooks
 from sunk.model.contract.syncerwrites import POD_CONDITIONS
 from sunk.model.nodeslice import Entry
 from sunk.objects.computepods import cleared, finished, may_hold_job, pending_deletion, ready, terminating
@@ -26,13 +30,6 @@ from sunk.slurm.orders import extra
 from sunk.slurm.records import Node as Row
 from sunk.slurm.states import NodeBase, NodeFlag
 
-MOMENT: Final = 15.0
-"""Within so many seconds a change on one side is seen on the other."""
-WAVE: Final = 90.0
-"""Drains of many Pods at once may be put off for a minute."""
-BRIEF: Final = 2.0
-"""A record that was lifted a moment ago may meet a cordon that came a moment later."""
-LONG: Final = 300.0
 DELETION_SEEN_WITHIN: Final = timedelta(seconds=10)
 """Within this time the deletion of a record is seen. A Pod that is younger may be the next one, made after it."""
 SUDDEN: Final = 3.0
@@ -41,17 +38,6 @@ _OUT: Final = NodeFlag.DRAIN | NodeFlag.FAIL
 _REBOOT: Final = NodeFlag.REBOOT_REQUESTED | NodeFlag.REBOOT_ISSUED
 _ON_NODES: Final = (*POD_CONDITIONS, names.SLURM_CORDON)
 _LABELS: Final = (names.NODESET, names.NAMESPACE, names.CLUSTER, names.POD)
-
-
-class Fault(Struct, frozen=True):
-    """Something that is not as it should be. `law` is its number in the docs; `grace` how long it may last."""
-
-    law: int
-    topic: str
-    """Which rule of that law; with `about` it tells whether a fault is the same one as before."""
-    about: str
-    text: str
-    grace: float = 0.0
 
 
 class OwnedEntry(Struct, frozen=True):
@@ -81,6 +67,10 @@ class Snapshot(Struct, frozen=True):
     """By Node: the drain of a person that was kept for it when its object was deleted, and not seen in Slurm since."""
     lifted: Mapping[str, str] = {}
     """Nodes in service with somebody's reason for a drain that was never seen on them, and was on with ours before."""
+    others: Mapping[str, tuple[NodePod, ...]] | None = None
+    """All Pods of locked Nodes, by Node."""
+    linger: float = LINGER
+    """Seconds for which the operator keeps idle Nodes locked."""
 
 
 def faults(sides: Snapshot) -> Iterator[Fault]:
@@ -89,6 +79,7 @@ def faults(sides: Snapshot) -> Iterator[Fault]:
     yield from _left_behind(sides)
     for name, held in sides.members.items():
         yield from _member(sides, name, held[0].entry)
+        yield from _lock(sides, held[0])
     if sides.rows is not None:
         for row in sides.rows.values():
             yield from _row(sides, row)
@@ -118,7 +109,7 @@ def _left_behind(sides: Snapshot) -> Iterator[Fault]:
 
 def _remains(node: Node) -> Iterator[str]:
     yield from (f"label {label}" for label in _LABELS if label in node.metadata.labels)
-    yield from (f"taint {taint.key}" for taint in node.spec.taints if taint.key == names.LOCK)
+    yield from locklaws.remains(node)
     yield from (f"condition {one.type}" for one in node.status.conditions if one.type in _ON_NODES)
 
 
@@ -149,6 +140,40 @@ def _carried(pod: Pod, node: Node) -> Iterator[Fault]:
         yield Fault(2, "loop", f"Node {node.metadata.name}", text, grace=MOMENT)
 
 
+# The lock, by what Slurm says if that is known, else by what the Pod says of it
+
+
+def _lock(sides: Snapshot, held: OwnedEntry) -> Iterator[Fault]:
+    entry, pod = held.entry, sides.pods.get(held.entry.name)
+    node = None if sides.nodes is None else sides.nodes.get(entry.node)
+    elsewhere = pod is not None and pod.spec.node_name != entry.node
+    if (
+        elsewhere
+        or (sides.nodes is not None and node is None)
+        or (node and names.CLAIM not in node.metadata.annotations)
+    ):
+        return
+    owner = sides.sets.get(held.owner)
+    yield from locklaws.faults(
+        LockSight(
+            pod=None if pod is None or terminating(pod) else pod,
+            node=node,
+            busy=_is_busy(sides, held, pod),
+            slurm_only=None if owner is None else owner.spec.sharing == "slurmOnly",
+            others=None if sides.others is None else sides.others.get(entry.node, ()),
+            linger=sides.linger,
+        )
+    )
+
+
+def _is_busy(sides: Snapshot, held: OwnedEntry, pod: Pod | None) -> bool | None:
+    if sides.rows is not None and held.cluster == sides.cluster:
+        row = sides.rows.get(held.entry.name)
+        return None if row is None else row.state.busy or bool(sides.jobs.get(row.name))
+    told = None if pod is None else condition(pod.status.conditions, names.SLURM_RUNNING)
+    return None if told is None or told.status not in {"True", "False"} else told.status == "True"
+
+
 # Both sides
 
 
@@ -164,18 +189,21 @@ def _row(sides: Snapshot, row: Row) -> Iterator[Fault]:
         words = f'is in service though someone else drained it ("{text}") when SUNK lifted its own drain'
         yield Fault(0, "lifted drain", about, words, grace=MOMENT)
     if row.state.draining and _is_ours(row) and not causes and _can_be_lifted(row):
-        yield Fault(
-            2,
-            "drain without cause",
-            about,
-            f'is drained with "{row.reason}", which has no cause',
-            grace=MOMENT,
-        )
+        yield _uncaused(row)
     if causes and not _is_out(row) and _can_work(row):
         yield Fault(2, "cause without drain", about, f"takes jobs though {' and '.join(causes)}", grace=WAVE + MOMENT)
     yield from _new(sides, row, causes)
     yield from _owed(sides, row, held[0].entry)
     yield from _told(sides, row)
+
+
+def _uncaused(row: Row) -> Fault:
+    about = f"Slurm node {row.name}"
+    if row.reason == hooks.UNREACHED:
+        # Whether its Pod reaches the syncer is seen by nobody else. It calls every few seconds.
+        text = "is drained because a prolog did not reach the syncer, which has still not heard from its Pod"
+        return Fault(7, "unreached", about, text, grace=LONG)
+    return Fault(2, "drain without cause", about, f'is drained with "{row.reason}", which has no cause', grace=MOMENT)
 
 
 def _new(sides: Snapshot, row: Row, causes: list[str]) -> Iterator[Fault]:

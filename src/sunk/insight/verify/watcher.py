@@ -9,17 +9,20 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from sunk.insight.nodepods import BY_NODE, NODE_PODS, NodePod, by_node
 from sunk.insight.verify import laws
-from sunk.insight.verify.laws import Fault, OwnedEntry, Snapshot
+from sunk.insight.verify.faults import Fault
+from sunk.insight.verify.laws import OwnedEntry, Snapshot
+from sunk.insight.verify.locklaws import LINGER
 from sunk.kube.api.client import EVERYWHERE, Client, Scope
 from sunk.kube.cache.collection import Collection
 from sunk.kube.cache.store import Store
 from sunk.kube.core import NODES, PODS, Node, Pod
 from sunk.kube.errors import Forbidden
-from sunk.kube.resource import Key
+from sunk.kube.resource import Key, Resource
 from sunk.kube.tasks import running
 from sunk.model import hostlist, loopclock, names
-from sunk.model.contract import keptdrains
+from sunk.model.contract import keptdrains, lock
 from sunk.objects.computepods import cleared, terminating
 from sunk.objects.nodesets import NODESETS, NODESLICES, NodeSet, NodeSlice
 from sunk.slurm.mirror.confidence import Known, Stale, Unknown
@@ -122,8 +125,15 @@ class OwedDrains:
 class Watcher:
     """Follows one namespace, and the Slurm of one cluster there if a mirror of it is given."""
 
-    def __init__(
-        self, client: Client, namespace: str, *, cluster: str = "", mirror: Mirror | None = None, patience: float = 0.0
+    def __init__(  # noqa: PLR0913 - one keyword per trait
+        self,
+        client: Client,
+        namespace: str,
+        *,
+        cluster: str = "",
+        mirror: Mirror | None = None,
+        patience: float = 0.0,
+        linger: float = LINGER,
     ) -> None:
         where = Scope(namespace=namespace)
         self._client = client
@@ -133,9 +143,11 @@ class Watcher:
         self.slices: Final[Collection[NodeSlice]] = Collection(client, NODESLICES, where)
         self.pods: Final[Collection[Pod]] = Collection(client, PODS, Scope(namespace=namespace, labels=_COMPUTE))
         self.nodes: Final[Collection[Node]] = Collection(client, NODES)
+        self.others: Final[Collection[NodePod]] = Collection(client, NODE_PODS, indexes={BY_NODE: by_node})
         self.changes = 0
-        self._sees_nodes: bool | None = None
-        """Not asked yet, if it is None."""
+        self._linger = linger
+        self._sees: dict[str, bool] = {}
+        """What may be read in the whole cluster, as far as it was asked."""
         self._lasting = FaultTimer(patience=patience)
         self._acts: list[Breach] = []
         self._newest = NewestEvent()
@@ -158,14 +170,21 @@ class Watcher:
 
     async def sees_nodes(self) -> bool:
         """Whether Nodes may be read: the syncer's account may not, nor many a person's."""
-        if self._sees_nodes is None:
+        return await self._may_read(NODES)
+
+    async def sees_others(self) -> bool:
+        """Whether Pods of all namespaces may be read, to see who is on a locked Node."""
+        return await self.sees_nodes() and await self._may_read(NODE_PODS)
+
+    async def _may_read(self, resource: Resource[Any]) -> bool:
+        if resource.plural not in self._sees:
             try:
-                await anext(self._client.pages(NODES, EVERYWHERE, limit=1))
+                await anext(self._client.pages(resource, EVERYWHERE, limit=1))
             except Forbidden:
-                self._sees_nodes = False
+                self._sees[resource.plural] = False
             else:
-                self._sees_nodes = True
-        return self._sees_nodes
+                self._sees[resource.plural] = True
+        return self._sees[resource.plural]
 
     @property
     def lost_slurm(self) -> str:
@@ -184,23 +203,32 @@ class Watcher:
             members=members,
             pods={pod.metadata.name: pod for pod in self.pods.store.all()},
             sets={one.metadata.uid: one for one in self.sets.store.all()},
-            nodes={one.metadata.name: one for one in self.nodes.store.all()} if self._sees_nodes else None,
+            nodes={one.metadata.name: one for one in self.nodes.store.all()} if self._sees.get(NODES.plural) else None,
             rows={row.name: row for row in self._mirror.nodes.all()} if self._mirror and known else None,
             jobs=holding(self._mirror.jobs.all()) if self._mirror and known else {},
             cluster=self._cluster,
             owed=self._owed.drains,
             lifted=self._lifted,
+            others=self._on_locked_nodes() if self._sees.get(NODE_PODS.plural) else None,
+            linger=self._linger,
         )
+
+    def _on_locked_nodes(self) -> dict[str, tuple[NodePod, ...]]:
+        notes = {node.metadata.name: node.metadata.annotations for node in self.nodes.store.all()}
+        locked = (name for name, found in notes.items() if found.get(names.LOCK) in lock.HELD)
+        return {name: self.others.store.by(BY_NODE, name) for name in locked}
 
     @asynccontextmanager
     async def _following(self) -> AsyncIterator[None]:
         followed: list[Collection[Any]] = [self.sets, self.slices, self.pods]
         followed += [self.nodes] if await self.sees_nodes() else []
-        duties = {f"follow {one.store.name}": one.run() for one in followed}
+        # Pods of others change all the time, and are looked at now and then.
+        every = [*followed, *([self.others] if await self.sees_others() else [])]
+        duties = {f"follow {one.store.name}": one.run() for one in every}
         ends = [*self._subscribe(followed)]
         async with running(duties):
             try:
-                for one in followed:
+                for one in every:
                     await one.store.complete()
                 yield
             finally:

@@ -232,7 +232,7 @@ def test_locks_are_counted_and_pending_ones_are_named_with_their_age() -> None:
     )
     (view,) = overview(found).node_sets
     assert (view.locked, view.lock_pending, view.well) == (2, 1, 3)
-    assert "lock pending for jobs 7, 9 (4m)" in page(found)
+    assert "lock pending, jobs 7, 9 waiting for other work to leave (4m)" in page(found)
 
 
 def test_without_nodes_the_copy_on_the_pod_tells_of_the_lock() -> None:

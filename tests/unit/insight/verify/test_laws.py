@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from tests.unit.slurm.blank import blank
 
 from sunk.insight.verify import laws
+from sunk.insight.verify.faults import Fault
 from sunk.insight.verify.laws import OwnedEntry, Snapshot
 from sunk.insight.verify.watcher import FaultTimer, NewestEvent, holding
 from sunk.kube.core import Node, Pod
@@ -115,8 +116,8 @@ def test_a_node_that_is_down_keeps_our_drain_and_needs_none() -> None:
 
 
 def test_what_slurm_says_the_pod_and_the_node_say_too() -> None:
-    assert topics(sides(pod(), node(), row(NodeBase.ALLOCATED))) == ["SlurmRunning of Pod"]
-    assert topics(sides(pod({RUNNING: "True"}), node())) == ["SlurmRunning of Node"]
+    assert topics(sides(pod(), node(), row(NodeBase.ALLOCATED))) == ["job without lock", "SlurmRunning of Pod"]
+    assert topics(sides(pod({RUNNING: "True"}), node())) == ["SlurmRunning of Node", "job without lock"]
     ours = pod({DRAIN: "True"}, message="k8s: cordon")
     assert topics(sides(ours, node({DRAIN: "True", CORDON: "True"}))) == ["loop"]
 
@@ -245,7 +246,7 @@ def test_a_job_that_ended_later_counts_as_one_that_held_its_nodes() -> None:
 
 
 def test_a_fault_is_told_once_and_only_when_it_has_lasted() -> None:
-    lasting, found = FaultTimer(), [laws.Fault(2, "loop", "Node a", "is odd", grace=10)]
+    lasting, found = FaultTimer(), [Fault(2, "loop", "Node a", "is odd", grace=10)]
     assert [*lasting.look(found, now=0)] == []
     assert [*lasting.look(found, now=9.9)] == []
     assert [round(one.lasted) for one in lasting.look(found, now=10)] == [10]
@@ -253,7 +254,7 @@ def test_a_fault_is_told_once_and_only_when_it_has_lasted() -> None:
 
 
 def test_a_fault_that_went_away_starts_over() -> None:
-    lasting, found = FaultTimer(), [laws.Fault(2, "loop", "Node a", "is odd", grace=10)]
+    lasting, found = FaultTimer(), [Fault(2, "loop", "Node a", "is odd", grace=10)]
     assert [*lasting.look(found, now=0)] == []
     assert [*lasting.look([], now=5)] == []
     assert [*lasting.look(found, now=11)] == []
@@ -261,7 +262,7 @@ def test_a_fault_that_went_away_starts_over() -> None:
 
 
 def test_with_patience_a_fault_may_last_longer() -> None:
-    lasting, found = FaultTimer(patience=30), [laws.Fault(2, "loop", "Node a", "is odd", grace=10)]
+    lasting, found = FaultTimer(patience=30), [Fault(2, "loop", "Node a", "is odd", grace=10)]
     assert [*lasting.look(found, now=0)] == []
     assert [*lasting.look(found, now=39)] == []
     assert len([*lasting.look(found, now=40)]) == 1
