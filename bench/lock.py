@@ -29,7 +29,7 @@ from sunk.local.artifacts import images
 
 NODES: Final = 1000
 BOXES: Final = 40
-FEWEST: Final = 30
+FEWEST: Final = 60
 """Nodes that some parts need, each for a lock of its own."""
 PARTS: Final[Mapping[str, Callable[[LockStage], Awaitable[list[Figure]]]]] = {
     "Lock one Node at a time": singles,

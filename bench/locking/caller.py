@@ -175,17 +175,22 @@ class Caller:
         )
         return "\r\n".join((*lines, "", "")).encode()
 
-    # Those who only connect
+    # Strangers
 
-    async def open(self, *, count: int, tls: bool) -> int:
-        """Open so many connections and say nothing on them, or nothing but what TLS wants. Gives how many it became."""
-        until = time.monotonic() + OPENING
+    async def open(self, *, count: int, seconds: float, tls: bool) -> int:
+        """Open so many connections, in so many seconds at least, and say nothing on them, or nothing but what TLS wants.
+
+        Gives how many came about.
+        """
+        began = time.monotonic()
+        due = [began + seconds * number / count for number in range(count)]
         with ThreadPoolExecutor(THREADS) as pool:
-            made = pool.map(lambda _: self._connected(tls=tls, until=until), range(count))
+            made = pool.map(lambda at: self._connected(at, until=began + OPENING, tls=tls), due)
             self._idle += await asyncio.to_thread(lambda: [each for each in made if each])
         return len(self._idle)
 
-    def _connected(self, *, tls: bool, until: float) -> socket.socket | None:
+    def _connected(self, at: float, *, until: float, tls: bool) -> socket.socket | None:
+        time.sleep(max(at - time.monotonic(), 0.0))
         if time.monotonic() > until:
             return None
         try:

@@ -65,11 +65,13 @@ class Writes(Struct, frozen=True):
 
 class LockStage(Played, frozen=True):
     caller: Program
+    strangers: Program
+    """Another one, for connections that are in the caller's way."""
 
-    async def call(self, what: str, answer: type[T], **options: Any) -> T:
+    async def call(self, what: str, answer: type[T], *, by: Program | None = None, **options: Any) -> T:
         """Have the caller do something."""
         asked = msgspec.json.encode(Request(what, options)).decode()
-        return msgspec.json.decode(await asyncio.to_thread(self.caller.ask, asked), type=answer)
+        return msgspec.json.decode(await asyncio.to_thread((by or self.caller).ask, asked), type=answer)
 
     async def lock(self, members: Sequence[str]) -> Calls:
         """Start a job on these Slurm nodes; all their prologs call at once and are answered."""
@@ -135,13 +137,19 @@ async def staged(
     # Without this flag a job has its nodes at once, and no slurmd is told. Prologs are played.
     crowd = partial(many_nodes, version=version, config={"PrologFlags": None})
     async with played.staged(count, version=version, slurm_of=slurm_of or crowd) as stage:
-        started = stage.syncer.slurm.spawn(*CALLER, uid=SLURM_USER, on=SYNCER, env=ENVIRONMENT)
-        made = LockStage(**asdict(stage), caller=Program("the caller", started))
+        made = LockStage(
+            **asdict(stage), caller=_caller(stage, "the caller"), strangers=_caller(stage, "the strangers")
+        )
         with step(f"Make {count} tokens, and wait for the hook API"):
             server, port = hooks.server_name(NAMESPACE, CLUSTER), clusterobjects.HOOKS_PORT
-            await made.call("begin", type(None), server=server, port=port, ca=made.ca, tokens=await tokens(made))
+            for each, shown in ((made.caller, await tokens(made)), (made.strangers, {})):
+                await made.call("begin", type(None), by=each, server=server, port=port, ca=made.ca, tokens=shown)
             await _answers(made)
         yield made
+
+
+def _caller(stage: Played, name: str) -> Program:
+    return Program(name, stage.syncer.slurm.spawn(*CALLER, uid=SLURM_USER, on=SYNCER, env=ENVIRONMENT))
 
 
 async def tokens(stage: Played) -> dict[str, str]:

@@ -2,8 +2,11 @@
 
 import asyncio
 import time
+from collections.abc import Sequence
 from statistics import median
 from typing import Final
+
+from msgspec import Struct
 
 from bench.fake_kubelet import cpu_of, megabytes_of
 from bench.locking.caller import Calls
@@ -19,7 +22,10 @@ JOBS: Final = 2
 CALM: Final = 10.0
 QUIET: Final = 30.0
 CONNECTIONS: Final = 10_000
-FRESH: Final = 10
+FRESH: Final = 20
+"""Locks beside them, at most."""
+FLOOD: Final = 15.0
+"""Seconds in which they are opened, at least. Those that say nothing are cut after some seconds."""
 
 
 # Blocked calls
@@ -73,30 +79,53 @@ async def shares_of(*processes: Component) -> list[float]:
 # Connections
 
 
+class Flood(Struct, frozen=True):
+    """What was seen while strangers opened connections."""
+
+    seconds: list[float]
+    """Of each lock meanwhile."""
+    jobs: list[int]
+    made: int
+    open: int
+    """At the end."""
+    grown: float
+    """Megabytes that the syncer had more, at most."""
+
+
 async def connections(stage: LockStage) -> list[Figure]:
-    """Lock some Nodes without anybody else, beside connections that say nothing, and beside those that have done TLS."""
-    alone, jobs = await fresh(stage, first=0)
-    figures = [Figure(f"lock of an empty Node of {stage.count}, again", median(alone) * 1e3, "ms")]
+    """Lock some Nodes without anybody else, and while strangers open connections on which they say nothing."""
+    alone = [await stage.lock([member]) for member in stage.members[:FRESH]]
+    usual, jobs = median(each.ended - each.began for each in alone), [job for each in alone for job in each.jobs]
+    figures = [Figure(f"lock of an empty Node of {stage.count}, again", usual * 1e3, "ms")]
     for turn, (tls, kind) in enumerate(((False, "silent"), (True, "idle TLS")), start=1):
-        before = megabytes_of(stage.process)
-        made = await stage.call("open", int, count=CONNECTIONS, tls=tls)
-        took, more = await fresh(stage, first=turn * FRESH)
-        jobs += more
-        still = await stage.call("still_open", int)
-        grown = megabytes_of(stage.process) - before
-        await stage.call("close", type(None))
+        found = await flood(stage, stage.members[turn * FRESH : (turn + 1) * FRESH], tls=tls)
+        jobs += found.jobs
+        what = f"lock while {CONNECTIONS} {kind} connections are opened"
         figures += [
-            Figure(f"lock beside {CONNECTIONS} {kind} connections, to one without", median(took) / median(alone), "×"),
-            Figure("the same, worst", max(took) * 1e3, "ms"),
-            Figure("the same, connections that came about", made, "connections"),
-            Figure("the same, of them open at the end", still, "connections"),
-            Figure("the same, memory of the syncer for each of these", grown * 1e3 / max(still, 1), "kB"),
+            Figure(f"{what}, to one without", median(found.seconds) / usual, "×"),
+            Figure("the same, median", median(found.seconds) * 1e3, "ms"),
+            Figure("the same, worst", max(found.seconds) * 1e3, "ms"),
+            Figure("the same, connections that came about", found.made, "connections"),
+            Figure("the same, of them open at the end", found.open, "connections"),
+            Figure("the same, memory that the syncer has more, at most", found.grown, "MB"),
         ]
     await stage.end(jobs)
     return figures
 
 
-async def fresh(stage: LockStage, *, first: int) -> tuple[list[float], list[int]]:
-    """Seconds of some locks, each with a job and a connection of its own, and the jobs."""
-    found = [await stage.lock([stage.members[number]]) for number in range(first, first + FRESH)]
-    return [each.ended - each.began for each in found], [job for each in found for job in each.jobs]
+async def flood(stage: LockStage, members: Sequence[str], *, tls: bool) -> Flood:
+    by, before = stage.strangers, megabytes_of(stage.process)
+    opening = asyncio.create_task(
+        stage.call("open", int, by=by, count=CONNECTIONS, seconds=FLOOD, tls=tls), name="bench: strangers"
+    )
+    found, held = [], [before]
+    for member in members:
+        await asyncio.sleep(FLOOD / FRESH)
+        found.append(await stage.lock([member]))
+        held.append(megabytes_of(stage.process))
+        if opening.done():
+            break
+    made, still = await opening, await stage.call("still_open", int, by=by)
+    await stage.call("close", type(None), by=by)
+    seconds, jobs = [each.ended - each.began for each in found], [job for each in found for job in each.jobs]
+    return Flood(seconds, jobs, made=made, open=still, grown=max(held) - before)

@@ -116,8 +116,8 @@ def _members(settings: Settings) -> list[str]:
 
 
 async def _made(slurm: Slurm, name: str, server: nodesets.Stage, *words: str) -> Component:
-    command = ("sunk", name, *words, "--log-level", "warning")
-    return await asyncio.to_thread(Component, slurm, name, api=server.cluster, command=command)
+    command, env = ("sunk", name, *words, "--log-level", "warning"), {"SUNK_HOOKS_PORT": str(clusterobjects.HOOKS_PORT)}
+    return await asyncio.to_thread(Component, slurm, name, api=server.cluster, command=command, env=env)
 
 
 def _certified(syncer: Component) -> NewCertificate:
