@@ -1,9 +1,8 @@
 """How long a job waits for the lock of its Nodes, and what locks cost those who give them.
 
 API server, operator, syncer and slurmctld are real. With a thousand nodes the kubelets are played, and so are the prologs:
-jobs are allocated by slurmctld and hold their nodes, but the one slurmd of the crowd could run none of them. A caller
-beside the syncer does what they would: one HTTPS call for each, with a token of that node's Pod made by TokenRequest,
-begun when the job has its nodes. It runs on the CPUs of what it measures, which a thousand machines would not.
+the Slurm nodes are external ones, which jobs get and hold and on which nothing runs. A caller beside the syncer does what
+they would: one HTTPS call for each, with a token of that node's Pod made by TokenRequest, when the job has its nodes. It runs on the CPUs of what it measures, which a thousand machines would not.
 
 A lock counts from the call to the answer, connection and TLS included, and is held against its own four writes in a row.
 A thousand at once are held against the same writes, by as many workers as ours have; once on empty Nodes, and once with a
@@ -48,7 +47,7 @@ async def main(*, nodes: int, slurmds: int, version: str, only: str | None) -> N
     if nodes < FEWEST:
         raise SystemExit(f"{FEWEST} nodes are needed, not {nodes}.")
     stages = {
-        "nodes": partial(measure, staged(nodes, version=version), PARTS),
+        "nodes": partial(measure, staged(nodes), PARTS),
         "slurmds": partial(measure, boxes.stage_of(slurmds, version=version), PARTS_WITH_SLURMDS),
     }
     found: list[Figure] = []
@@ -60,6 +59,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, default=NODES, help="how many nodes without a slurmd each")
     parser.add_argument("--slurmds", type=int, default=BOXES, help="how many nodes with one")
-    parser.add_argument("--version", default=images.DEFAULT, choices=images.SUITES, help="of Slurm")
+    parser.add_argument("--version", default=images.DEFAULT, choices=images.SUITES, help="of Slurm with slurmds")
     parser.add_argument("--only", choices=("nodes", "slurmds"), help="one of these, in a results file of its own")
     asyncio.run(main(**vars(parser.parse_args())))

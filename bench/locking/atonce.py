@@ -31,15 +31,14 @@ async def singles(stage: LockStage) -> list[Figure]:
     """Lock one Node after the other, and in turns do the four writes; and a call that is answered without any."""
     bare, last = BareLocks(stage.client, stage.nodes), stage.count - 1
     await bare.prepare()
-    ours, writes, hellos = [], [], []
-    jobs: list[int] = []
+    ours, writes, hellos, jobs = [], [], [], []
     for number in range(min(SINGLES, last)):
         await asyncio.sleep(PAUSE * (1 + random.random()))  # noqa: S311 - at any time
         writes.append(await four_writes(bare, last))
         hellos.append(await timed(stage.call("hello", int, node=stage.members[last])))
-        found = await stage.lock([stage.members[number]])
+        job, found = await stage.lock([stage.members[number]])
         ours.append(found.ended - found.began)
-        jobs += found.jobs
+        jobs.append(job)
     await stage.end(jobs)
     return [
         Figure(
@@ -109,9 +108,9 @@ async def bursts_with_tenants(stage: LockStage) -> list[Figure]:
 
 async def burst(stage: LockStage) -> Burst:
     before = await stage.counted()
-    calls = await stage.lock(stage.members)
+    job, calls = await stage.lock(stage.members)
     locked = await stage.counted()
-    await stage.end(calls.jobs)
+    await stage.end([job])
     return Burst(calls, locked.since(before), (await stage.counted()).since(locked))
 
 

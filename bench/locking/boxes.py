@@ -19,13 +19,12 @@ from typing import Final
 
 from bench.locking.atonce import four_writes
 from bench.locking.bare import BareLocks
-from bench.locking.stage import LockStage, staged, tokens
+from bench.locking.stage import ALICE, LockStage, staged, tokens
 from bench.nodesets.stage import leading
 from bench.report import Figure
 from bench.sync.played import CLUSTER, NAMESPACE
 from sunk.local import slurm as slurms
 from sunk.local.slurm import Node, Slurm
-from sunk.local.slurm.boxes.box import PEOPLE
 from sunk.local.slurm.configuration import Settings
 from sunk.model.contract import clusterobjects, hooks, lock
 from sunk.operator.slurmcluster.compute import scripts
@@ -43,11 +42,10 @@ CONFIG: Final[Settings] = {
     "PrologFlags": timers.FLAGS,
     "BatchStartTimeout": timers.needed(TIMEOUT),
 }
-ALICE: Final = PEOPLE[0]
 
 
 def stage_of(count: int, *, version: str) -> AbstractAsyncContextManager[LockStage]:
-    return staged(count, version=version, slurm_of=partial(slurm_of, version=version))
+    return staged(count, slurm_of=partial(slurm_of, version=version))
 
 
 def slurm_of(members: Sequence[str], *, version: str) -> AbstractContextManager[Slurm]:
@@ -94,7 +92,7 @@ async def prologs(stage: LockStage) -> list[Figure]:
     ours, writes, jobs = [], [], []
     for member in stage.members[: min(SINGLES, last)]:
         writes.append(await four_writes(bare, last))
-        jobs.append(await stage.call("allocate", int, nodes=member, count=1))
+        jobs.append(await stage.call("allocate", int, node=member))
         ours.append(await prolog(stage, jobs[-1], member))
     await stage.end(jobs)
     return [

@@ -1,7 +1,6 @@
 """Runs beside the syncer and plays prologs for the bench: takes requests by lines of JSON, answers each with a line.
 
-A job gets its nodes from slurmctld, and its prologs call at once, before a read of Slurm has shown the job: so does this.
-Each call has a connection of its own, as that of curl has, and what is no answer is repeated as in `prelock.sh`. All of
+When a job gets its nodes its prologs call at once, mostly before the syncer has read of it: so does this. Each call has a connection of its own, as that of curl has, and what is no answer is repeated as in `prelock.sh`. All of
 it costs CPU that is taken from what is measured, so HTTP is written by hand. Times are by the monotonic clock.
 """
 
@@ -25,6 +24,7 @@ from msgspec import Struct
 from sunk.kube.process import loop
 from sunk.slurm.libslurm.description import JobDescription
 from sunk.slurm.libslurm.wire import Wire
+from sunk.slurm.states import JobBase
 
 CONNECTING = 5.0
 """Seconds, TLS included, as the prolog gives it."""
@@ -32,6 +32,7 @@ PATIENCE = 290.0
 KILL = 9
 AT_A_TIME = 20
 """Calls that connect at the same time where only their waiting is of interest."""
+STARTING = 60.0
 THREADS = 4
 OPENING = 120.0
 """Seconds for all connections that only open: a server that has enough of them may let each wait."""
@@ -57,9 +58,8 @@ class Call(Struct, frozen=True):
 
 
 class Calls(Struct, frozen=True):
-    """Prologs of one or more jobs, and what they were answered, by how often."""
+    """Many prologs, and what they were answered, by how often."""
 
-    jobs: tuple[int, ...]
     began: float
     ended: float
     results: dict[str, int]
@@ -92,33 +92,41 @@ class Caller:
 
     # Jobs
 
-    async def allocate(self, *, nodes: str, count: int) -> int:
-        """Have Slurm give these nodes to a job without a script, of which nothing runs there. `nodes` is a hostlist."""
-        wanted = JobDescription(
-            name="bench", wanted_nodes=nodes, min_nodes=count, max_nodes=count, memory=100, work_dir="/"
-        )
+    async def allocate(self, *, node: str) -> int:
+        """Have Slurm give a node to a job without a script: nothing of it runs there but prolog and epilog."""
+        wanted = JobDescription(name="bench", wanted_nodes=node, min_nodes=1, memory=100, work_dir="/")
         given = await asyncio.to_thread(self._wire.allocate, wanted)
         if not given.nodes:
-            raise SystemExit(f"job {given.job} does not get {nodes}, and waits ({given.waits})")
+            raise SystemExit(f"job {given.job} does not get {node}, and waits ({given.waits})")
         return given.job
 
     async def cancel(self, *, jobs: Sequence[int]) -> None:
         for job in jobs:
             await asyncio.to_thread(self._wire.kill_job, job, KILL, 0)
 
+    async def started(self, *, job: int) -> None:
+        """Wait until a job has its nodes."""
+        until = time.monotonic() + STARTING
+        while await asyncio.to_thread(self._state, job) is not JobBase.RUNNING:
+            if time.monotonic() > until:
+                raise SystemExit(f"job {job} has not started within {STARTING:g} s")
+            await asyncio.sleep(0.005)
+
+    def _state(self, job: int) -> JobBase | None:
+        return next((row.state.base for row in self._wire.table("job", job).rows), None)
+
     # Locks
 
-    async def lock(self, *, names: Sequence[str], nodes: str) -> Calls:
-        """Start one job on these nodes, and call for each of them at once."""
-        job = await self.allocate(nodes=nodes, count=len(names))
-        return _calls(await asyncio.gather(*(self._prolog(name, job) for name in names)), jobs=(job,))
+    async def lock(self, *, job: int, names: Sequence[str]) -> Calls:
+        """When a job has started, call for each of its nodes at once."""
+        await self.started(job=job)
+        return _calls(await asyncio.gather(*(self._prolog(name, job) for name in names)))
 
-    async def hold(self, *, names: Sequence[str], jobs: Sequence[int]) -> int:
-        """Call for all of these jobs on each node, and give how many calls wait once all are sent."""
-        pairs = [(name, job) for job in jobs for name in names]
-        for start in range(0, len(pairs), AT_A_TIME):
-            sent = [asyncio.Event() for _ in pairs[start : start + AT_A_TIME]]
-            for (name, job), event in zip(pairs[start:], sent, strict=False):
+    async def hold(self, *, calls: Sequence[tuple[str, int]]) -> int:
+        """Call for each of these nodes and jobs, and give how many calls wait once all are sent."""
+        for start in range(0, len(calls), AT_A_TIME):
+            sent = [asyncio.Event() for _ in calls[start : start + AT_A_TIME]]
+            for (name, job), event in zip(calls[start:], sent, strict=False):
                 self._held.append(asyncio.create_task(self._prolog(name, job, sent=event), name=f"{job} on {name}"))
             await asyncio.gather(*(event.wait() for event in sent))
         return await self.waiting()
@@ -129,7 +137,7 @@ class Caller:
     async def answered(self) -> Calls:
         """Wait until all that were held are answered."""
         held, self._held = self._held, []
-        return _calls(await asyncio.gather(*held), jobs=())
+        return _calls(await asyncio.gather(*held))
 
     async def _prolog(self, node: str, job: int, *, sent: asyncio.Event | None = None) -> Call:
         began, pause, repeated, result = time.monotonic(), 0.1, 0, ""
@@ -231,9 +239,8 @@ async def _read(reader: asyncio.StreamReader) -> tuple[int, str]:
     return status, result or f"status {status}"
 
 
-def _calls(found: Sequence[Call], *, jobs: tuple[int, ...]) -> Calls:
+def _calls(found: Sequence[Call]) -> Calls:
     return Calls(
-        jobs=jobs,
         began=min(call.began for call in found),
         ended=max(call.ended for call in found),
         results=dict(Counter(call.result for call in found)),

@@ -1,14 +1,14 @@
 """What is measured on: the stage of `bench.sync.played`, tokens of all its Pods, and a caller that plays their prologs.
 
-Jobs come from slurmctld and hold their nodes, but nothing of them runs there: the crowd has one slurmd, which is not
-asked to run prologs. Tokens are made by TokenRequest, each bound to its compute Pod, as a kubelet does it.
+The Slurm nodes are external ones, which only Slurm 26.05 has: jobs get them and let them go, and nothing runs there. On
+24.11 all nodes of a crowd have one slurmd, and that lets a job end on one of its nodes after the other, every half
+minute. Tokens are made by TokenRequest, each bound to its compute Pod, as a kubelet does it.
 """
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from functools import partial
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -25,11 +25,11 @@ from bench.sync.played import CLUSTER, NAMESPACE, OPERATOR, SYNCER, Played, Slur
 from bench.sync.witness import WRITES, Request
 from sunk.kube.api.client import EVERYWHERE, Scope
 from sunk.kube.core import NODES, PODS, Node
-from sunk.local.artifacts import images
 from sunk.local.progress import step
-from sunk.local.slurm import many_nodes
-from sunk.local.slurm.boxes.box import SLURM_USER
+from sunk.local.slurm import Slurm, many_nodes
+from sunk.local.slurm.boxes.box import PEOPLE, SLURM_USER
 from sunk.local.slurm.running import PYTHON
+from sunk.local.slurm.simulated import ADDRESS
 from sunk.model import hostlist, names
 from sunk.model.contract import clusterobjects, hooks, lock
 
@@ -42,6 +42,8 @@ CALLER: Final = (PYTHON, "-c", Path(caller.__file__).read_text())
 # A connection of asyncio has a buffer of 256 kB, of which it uses little. This gives what is unused no memory.
 ENVIRONMENT: Final = {"MALLOC_MMAP_THRESHOLD_": "65536"}
 PATIENCE: Final = 60.0
+VERSION: Final = "26.05"
+ALICE: Final = PEOPLE[0]
 TO_THE_ANSWER: Final = ("take", "answer", "copy")
 TO_UNLOCK: Final = ("release", "copy")
 
@@ -73,9 +75,16 @@ class LockStage(Played, frozen=True):
         asked = msgspec.json.encode(Request(what, options)).decode()
         return msgspec.json.decode(await asyncio.to_thread((by or self.caller).ask, asked), type=answer)
 
-    async def lock(self, members: Sequence[str]) -> Calls:
-        """Start a job on these Slurm nodes; all their prologs call at once and are answered."""
-        return self.checked(await self.call("lock", Calls, names=members, nodes=hostlist.compress(members)))
+    async def lock(self, members: Sequence[str]) -> tuple[int, Calls]:
+        """Start a job on these Slurm nodes; all its prologs call at once and are answered."""
+        job = await self.submit(members)
+        return job, self.checked(await self.call("lock", Calls, job=job, names=members))
+
+    async def submit(self, members: Sequence[str]) -> int:
+        """Have Slurm start a job of which nothing runs."""
+        which = (f"--nodes={len(members)}", f"--nodelist={hostlist.compress(members)}", "--mem=100")
+        command = ("sbatch", "--external", "--parsable", *which)
+        return int(await asyncio.to_thread(self.syncer.slurm.run, *command, uid=ALICE.uid))
 
     def checked(self, found: Calls) -> Calls:
         if found.results.keys() != {"locked"}:
@@ -130,13 +139,9 @@ def _state(node: Node) -> str:
 
 
 @asynccontextmanager
-async def staged(
-    count: int, *, version: str = images.DEFAULT, slurm_of: SlurmOf | None = None
-) -> AsyncIterator[LockStage]:
+async def staged(count: int, *, slurm_of: SlurmOf | None = None) -> AsyncIterator[LockStage]:
     """Start everything for so many nodes, give each Pod its token, and wait until the syncer answers."""
-    # Without this flag a job has its nodes at once, and no slurmd is told. Prologs are played.
-    crowd = partial(many_nodes, version=version, config={"PrologFlags": None})
-    async with played.staged(count, version=version, slurm_of=slurm_of or crowd) as stage:
+    async with played.staged(count, slurm_of=slurm_of or _external) as stage:
         made = LockStage(
             **asdict(stage), caller=_caller(stage, "the caller"), strangers=_caller(stage, "the strangers")
         )
@@ -146,6 +151,15 @@ async def staged(
                 await made.call("begin", type(None), by=each, server=server, port=port, ca=made.ca, tokens=shown)
             await _answers(made)
         yield made
+
+
+@contextmanager
+def _external(members: Sequence[str]) -> Iterator[Slurm]:
+    with many_nodes(members, version=VERSION) as slurm:
+        # When a job starts slurmctld looks up the address of each node, and for an unknown one tries for ten seconds.
+        with (slurm.layout.folder / "hosts").open("a") as hosts:
+            hosts.writelines(f"{ADDRESS}\t{name}\n" for name in members)
+        yield slurm
 
 
 def _caller(stage: Played, name: str) -> Program:

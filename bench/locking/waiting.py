@@ -14,7 +14,6 @@ from bench.locking.stage import LockStage
 from bench.locking.tenants import tenants
 from bench.report import Figure
 from sunk.local.slurm.component import Component
-from sunk.model import hostlist
 from sunk.model.contract import lock
 
 JOBS: Final = 2
@@ -35,28 +34,27 @@ async def blocked(stage: LockStage) -> list[Figure]:
     """Call for two jobs on every node while a Pod that stays is on each Node; weigh the syncer before and after."""
     async with tenants(stage) as there:
         await there.settle(stays=True)
-        nodes = hostlist.compress(stage.members)
-        jobs = [await stage.call("allocate", int, nodes=nodes, count=stage.count) for _ in range(JOBS)]
+        jobs = [await stage.submit(stage.members) for _ in range(JOBS)]
         # The jobs alone are known to the syncer, and the locks under way, before anybody calls.
         await stage.all_are(lock.PENDING)
         await asyncio.sleep(CALM)
         before = megabytes_of(stage.process)
-        held = await stage.call("hold", int, names=stage.members, jobs=jobs)
+        held = await stage.call("hold", int, calls=[(name, job) for job in jobs for name in stage.members])
         await asyncio.sleep(CALM)
         grown = megabytes_of(stage.process) - before
         shares = await shares_of(stage.syncer, stage.operator)
         await require(stage, held)
         await there.remove()
         gone = time.monotonic()
-        calls = stage.checked(await stage.call("answered", Calls))
+        found = stage.checked(await stage.call("answered", Calls))
         await stage.end(jobs)
     what = f"{held} calls that wait"
     return [
         Figure(f"{what}, memory of the syncer for each", grown * 1e3 / held, "kB", goal=100),
         Figure("the same, CPU of the syncer", shares[0] * 100, "% of a core"),
         Figure("the same, CPU of the operator", shares[1] * 100, "% of a core"),
-        Figure("the same, all answered after the last Pod was gone", max(calls.ended - gone, 0.0), "s"),
-        Figure("the same, calls that had to be repeated", calls.repeated, "calls"),
+        Figure("the same, all answered after the last Pod was gone", max(found.ended - gone, 0.0), "s"),
+        Figure("the same, calls that had to be repeated", found.repeated, "calls"),
     ]
 
 
@@ -95,7 +93,7 @@ class Flood(Struct, frozen=True):
 async def connections(stage: LockStage) -> list[Figure]:
     """Lock some Nodes without anybody else, and while strangers open connections on which they say nothing."""
     alone = [await stage.lock([member]) for member in stage.members[:FRESH]]
-    usual, jobs = median(each.ended - each.began for each in alone), [job for each in alone for job in each.jobs]
+    usual, jobs = median(seconds(calls) for _, calls in alone), [job for job, _ in alone]
     figures = [Figure(f"lock of an empty Node of {stage.count}, again", usual * 1e3, "ms")]
     for turn, (tls, kind) in enumerate(((False, "silent"), (True, "idle TLS")), start=1):
         found = await flood(stage, stage.members[turn * FRESH : (turn + 1) * FRESH], tls=tls)
@@ -127,5 +125,14 @@ async def flood(stage: LockStage, members: Sequence[str], *, tls: bool) -> Flood
             break
     made, still = await opening, await stage.call("still_open", int, by=by)
     await stage.call("close", type(None), by=by)
-    seconds, jobs = [each.ended - each.began for each in found], [job for each in found for job in each.jobs]
-    return Flood(seconds, jobs, made=made, open=still, grown=max(held) - before)
+    return Flood(
+        seconds=[seconds(calls) for _, calls in found],
+        jobs=[job for job, _ in found],
+        made=made,
+        open=still,
+        grown=max(held) - before,
+    )
+
+
+def seconds(calls: Calls) -> float:
+    return calls.ended - calls.began
