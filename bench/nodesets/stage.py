@@ -44,6 +44,7 @@ TEMPLATE: Final[dict[str, Any]] = {
     }
 }
 PORT: Final = 18080
+OPERATOR_LEASE: Final = "sunk-controller-manager"
 
 
 class Stage(Struct, frozen=True):
@@ -106,18 +107,22 @@ async def operating(stage: Stage, *, namespace: str) -> AsyncIterator["subproces
     command += ["--kubeconfig", str(stage.cluster.kubeconfig), "--port", str(PORT), "--log-level", "warning"]
     child = subprocess.Popen(command)  # noqa: ASYNC220 - it is back at once
     try:
-        lease = "sunk-controller-manager"
-        while not await _held(stage.client, lease, namespace=namespace):  # noqa: ASYNC110 - the server is asked
-            await asyncio.sleep(0.1)
+        await leading(stage.client, namespace=namespace)
         yield child
     finally:
         child.terminate()
         child.wait()
 
 
-async def _held(client: Client, name: str, *, namespace: str) -> bool:
+async def leading(client: Client, *, namespace: str) -> None:
+    """Wait until an operator leads. One that was stopped has given up its Lease."""
+    while not await _held(client, namespace=namespace):  # noqa: ASYNC110 - the server is asked
+        await asyncio.sleep(0.1)
+
+
+async def _held(client: Client, *, namespace: str) -> bool:
     try:
-        return bool((await client.get(LEASES, name, namespace=namespace)).spec.holder_identity)
+        return bool((await client.get(LEASES, OPERATOR_LEASE, namespace=namespace)).spec.holder_identity)
     except NotFound:
         return False
 

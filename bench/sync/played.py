@@ -2,11 +2,15 @@
 
 Operator and syncer run on the files of our image, each on a machine of its own. The Pods are those that the operator
 makes for a NodeSet; the kubelets are played, and the crowd of Slurm nodes, which bears the Pods' names, has one slurmd.
+Whoever wants a slurmd for each says how Slurm is made instead.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+import os
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 from bench.nodesets import stage as nodesets
@@ -20,20 +24,28 @@ from sunk.local.slurm import Slurm, many_nodes
 from sunk.local.slurm.boxes.box import SLURM_USER
 from sunk.local.slurm.component import Component
 from sunk.local.slurm.configuration import PARTITIONS
-from sunk.model.contract import clusterobjects, confighash
+from sunk.model.contract import clusterobjects, confighash, hooks
 from sunk.objects.nodesets import NODESETS
+from sunk.operator.slurmcluster.rollout.issuing import NewCertificate, issue
 
 NAMESPACE: Final = "bench"
 CLUSTER: Final = "bench"
 PREFIX: Final = "sim"
-_NOTHING: Final[Mapping[str, Mapping[str, str]]] = {}
 OPERATOR, SYNCER = "operator", "syncer"
+TAINT: Final = "bench.sunk/lock"
+"""A taint that only the bench puts on Nodes: compute Pods stay under it, as they do under the lock."""
+_NOTHING: Final[Mapping[str, Mapping[str, str]]] = {}
+SlurmOf = Callable[[Sequence[str]], AbstractContextManager[Slurm]]
+"""Makes a Slurm with nodes of these names."""
 
 
 class Played(Stage, frozen=True):
-    """The syncer of such a stage can be stopped, started and weighed."""
+    """Operator and syncer of such a stage can be stopped, started and weighed."""
 
+    operator: Component
     syncer: Component
+    ca: str
+    """By which whoever calls the syncer's hooks knows it."""
 
     @property
     def process(self) -> int:
@@ -50,28 +62,38 @@ async def staged(
     version: str = images.DEFAULT,
     lines: Sequence[str] = PARTITIONS,
     dynamic_features: Mapping[str, Mapping[str, str]] = _NOTHING,
+    slurm_of: SlurmOf | None = None,
 ) -> AsyncIterator[Played]:
-    """Start everything for so many nodes, and wait until all is calm. `lines` are further ones of slurm.conf."""
+    """Start everything for so many nodes, and wait until all is calm. `lines` are further ones of slurm.conf.
+
+    Without `slurm_of` the nodes are a crowd with one slurmd.
+    """
+    make = slurm_of or partial(many_nodes, version=version, lines=lines)
     async with AsyncExitStack() as stack:
         with step(f"Start Kubernetes and Slurm with {count} nodes"):
             server = await stack.enter_async_context(nodesets.staged(count, binds=True))
-            slurm = stack.enter_context(many_nodes(_members(server.settings), version=version, lines=lines))
+            slurm = stack.enter_context(make(_members(server.settings)))
         await nodesets.made_namespace(server, NAMESPACE)
         await server.client.create(CONFIG_MAPS, _slurm_conf(lines), namespace=NAMESPACE)
         with step(f"Join {count} nodes"):
-            await _started(slurm, OPERATOR, server, "--namespaces", NAMESPACE, "--lease-namespace", NAMESPACE)
+            where = ("--namespaces", NAMESPACE, "--lease-namespace", NAMESPACE)
+            operator = await _made(slurm, OPERATOR, server, *where)
+            await asyncio.to_thread(operator.start)
             await server.client.create(NODESETS, _body(dynamic_features), namespace=NAMESPACE)
             await _joined(server)
         with step("Let the syncer say it all"):
             # With a name that stays, as that of a Pod does, it leads at once when it restarts.
             who = ("--cluster", CLUSTER, "--namespace", NAMESPACE, "--identity", "bench")
-            stage = _stage(server, slurm, await _started(slurm, SYNCER, server, *who))
+            syncer = await _made(slurm, SYNCER, server, *who)
+            certificate = _certified(syncer)
+            await asyncio.to_thread(syncer.start)
+            stage = _stage(server, operator, syncer, ca=certificate.ca)
             await stage.settled()
         yield stage
 
 
-def _stage(server: nodesets.Stage, slurm: Slurm, syncer: Component) -> Played:
-    settings = server.settings
+def _stage(server: nodesets.Stage, operator: Component, syncer: Component, *, ca: str) -> Played:
+    settings, slurm = server.settings, syncer.slurm
     return Played(
         client=server.client,
         namespace=NAMESPACE,
@@ -81,7 +103,9 @@ def _stage(server: nodesets.Stage, slurm: Slurm, syncer: Component) -> Played:
         writer=Program("the writer", slurm.spawn(*WITNESS, uid=SLURM_USER, on=SYNCER)),
         host="127.0.0.1",
         log=syncer.log,
+        operator=operator,
         syncer=syncer,
+        ca=ca,
     )
 
 
@@ -91,10 +115,25 @@ def _members(settings: Settings) -> list[str]:
     return ["-".join((PREFIX, *(f"{int(each):03}" for each in pair))) for pair in octets]
 
 
-async def _started(slurm: Slurm, name: str, server: nodesets.Stage, *words: str) -> Component:
-    command = ("sunk", name, *words, "--log-level", "warning")
-    made = await asyncio.to_thread(Component, slurm, name, api=server.cluster, command=command)
-    await asyncio.to_thread(made.start)
+async def _made(slurm: Slurm, name: str, server: nodesets.Stage, *words: str) -> Component:
+    command, env = ("sunk", name, *words, "--log-level", "warning"), {"SUNK_HOOKS_PORT": str(clusterobjects.HOOKS_PORT)}
+    return await asyncio.to_thread(Component, slurm, name, api=server.cluster, command=command, env=env)
+
+
+def _certified(syncer: Component) -> NewCertificate:
+    """Give the syncer what its hooks are served with, where its Pod would have it, and all machines its name."""
+    slurm, name = syncer.slurm, hooks.server_name(NAMESPACE, CLUSTER)
+    made = issue((name,), now=datetime.now(UTC))
+    folder = slurm.path(hooks.SERVER_FOLDER, on=syncer.name)
+    folder.mkdir(parents=True)
+    for file, text in ((hooks.CERTIFICATE, made.certificate), (hooks.KEY, made.key)):
+        (folder / file).touch(mode=0o600)
+        (folder / file).write_text(text)
+        os.chown(folder / file, SLURM_USER, SLURM_USER)
+    known = slurm.layout.folder / "hosts"
+    addresses = {called: address for address, called in map(str.split, known.read_text().splitlines())}
+    with known.open("a") as hosts:
+        hosts.write(f"{addresses[syncer.name]}\t{name}\n")
     return made
 
 
@@ -117,5 +156,7 @@ def _body(dynamic_features: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
     body = nodesets.set_body(CLUSTER, NAMESPACE)
     # The crowd has this feature: others would be written, and then slurmctld told to reconfigure.
     features = {"staticFeatures": ["crowd"], "dynamicFeatures": dict(dynamic_features)}
-    body["spec"] |= {"cluster": CLUSTER, "podNamePrefix": PREFIX, "features": features}
+    template = body["spec"]["template"]
+    spec = template["spec"] | {"tolerations": [{"key": TAINT, "operator": "Exists"}]}
+    body["spec"] |= {"cluster": CLUSTER, "podNamePrefix": PREFIX, "features": features, "template": {"spec": spec}}
     return body

@@ -107,14 +107,17 @@ def slurm_conf(cluster: str, *, address: str, settings: Settings, lines: Sequenc
     """Our defaults with `settings` laid over them (None takes one out), then `lines` as they are."""
     first = {"ClusterName": cluster, "SlurmctldHost": f"{CONTROLLER}({address})"}
     merged = merge(merge(first, DEFAULTS), settings)
-    return "".join(f"{line}\n" for line in (*(f"{name}={value}" for name, value in merged.items()), *lines))
+    written = (f"{name}={value}" for name, value in merged.items() if value is not None)
+    return "".join(f"{line}\n" for line in (*written, *lines))
 
 
 def merge(below: Settings, above: Settings) -> dict[str, str | int | None]:
-    """Lay one over the other. Slurm reads names without regard to case, and refuses to read one twice."""
+    """Lay one over the other. Slurm reads names without regard to case, and refuses to read one twice.
+
+    None stays: it may take out what lies further below.
+    """
     spelled = {name.lower(): name for name in below}
-    merged = {**below, **{spelled.get(name.lower(), name): value for name, value in above.items()}}
-    return {name: value for name, value in merged.items() if value is not None}
+    return {**below, **{spelled.get(name.lower(), name): value for name, value in above.items()}}
 
 
 def files(*, gpus: Sequence[str]) -> dict[str, str]:

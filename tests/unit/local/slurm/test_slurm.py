@@ -32,6 +32,13 @@ def test_a_test_overrides_and_removes_settings_whatever_their_case() -> None:
     assert "killwait" not in found
 
 
+def test_what_is_taken_out_stays_so_through_several_layers() -> None:
+    settings = merge(merge({"KillWait": 5}, {"PrologFlags": None}), {"New": "x"})
+    found = settings_of(slurm_conf("a", address="10.0.0.1", settings=settings, lines=()))
+    assert "PrologFlags" in DEFAULTS
+    assert "PrologFlags" not in found
+
+
 @given(names=st.sets(st.sampled_from(sorted(DEFAULTS))), value=st.integers(0, 9))
 def test_no_setting_is_ever_written_twice(names: set[str], value: int) -> None:
     merged = merge(DEFAULTS, {name.upper(): value for name in names})
