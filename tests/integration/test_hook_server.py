@@ -1,8 +1,9 @@
 """Tokens of real Pods, by TokenRequest, at a hook server that believes a real API server."""
 
 import asyncio
+import socket
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -17,16 +18,21 @@ from tests.conftest import Kube
 from tests.unit.service.hooks.serving import BINDING, Reply, Served, Source, certificate, write
 
 from sunk.kube.api.client import Deletion
+from sunk.kube.auth import access
 from sunk.kube.core import PODS, Pod
 from sunk.kube.errors import ApiError, Unreachable
 from sunk.kube.tasks import running
 from sunk.model.contract import hooks
+from sunk.model.refusal import Refusal
 from sunk.service.hooks import certificate as certificates
 from sunk.service.hooks.answers import MOST_BODY
 from sunk.service.hooks.keys import CONFIGURATION, KEYS, Published, SigningKeys, published
+from sunk.service.hooks.metrics import HookCollector
 from sunk.service.hooks.review import Reviews, review
 from sunk.service.hooks.server import HookAnswer, HookCall, HookServer, HookServerSettings
 from sunk.service.hooks.tokens import Caller, TokenVerifier, token_verifier
+from sunk.service.part import Build, Part, Setting
+from sunk.service.process import ServiceProcess, ServiceSettings
 
 SPEC = {"containers": [{"name": "c", "image": "i"}], "terminationGracePeriodSeconds": 0}
 
@@ -235,3 +241,100 @@ async def test_calls_hang_while_the_certificate_is_renewed_and_strangers_crowd_t
         for _, writer in crowd:
             writer.close()
         assert found.server.statistics().tokens["review"] == 0
+
+
+class Slow:
+    """Work that takes a while to come to its end."""
+
+    name = "slow"
+    busy = True
+
+    async def run(self) -> None:
+        await asyncio.Event().wait()
+
+    async def shut_down(self) -> None:
+        await asyncio.sleep(3)
+
+
+@asynccontextmanager
+async def process(kube: Kube, *, port: int, build: Build) -> AsyncIterator[tuple[asyncio.Task[None], asyncio.Event]]:
+    settings = ServiceSettings(name="hooks", lease_namespace=kube.namespace, host="127.0.0.1", port=port)
+    told = asyncio.Event()
+    made = ServiceProcess(settings, access=access.from_kubeconfig(kube.kubeconfig))
+    task = asyncio.create_task(made.serve((build,), told=told))
+    try:
+        yield task, told
+    finally:
+        task.cancel()
+        await asyncio.wait((task,))
+
+
+async def test_in_a_process_calls_are_sent_away_the_moment_it_is_told_to_stop(
+    kube: Kube, tmp_path: Path, unused_tcp_port: int
+) -> None:
+    door, made = Door(kube), await pod(kube)
+    door.pods = {"node-0": made.metadata.uid}
+    servers: list[HookServer] = []
+
+    def build(setting: Setting) -> Part:
+        verifier = token_verifier(setting.client, namespace=kube.namespace, cluster="slurm")
+        settings = HookServerSettings(folder=tmp_path, host="127.0.0.1", port=0, most_calls=1000)
+        server = HookServer(settings, {"pre-hook": door.hook}, verifier=verifier, admit=door.admit)
+        server.bind()
+        servers.append(server)
+        return Part(
+            "hooks",
+            follows=(),
+            work=(Slow(),),
+            duties={"serve hooks": server.run},
+            unready={"hooks": server.unready},
+            on_stop=(server.stop,),
+            collectors=(HookCollector(server.statistics, prefix="sunk_test"),),
+        )
+
+    async def ask(path: str) -> tuple[int, str]:
+        async with session.get(f"http://127.0.0.1:{unused_tcp_port}{path}") as answer:
+            return answer.status, await answer.text()
+
+    async with aiohttp.ClientSession() as session, process(kube, port=unused_tcp_port, build=build) as (task, told):
+        async with asyncio.timeout(30):
+            while not servers:
+                await asyncio.sleep(0.05)
+        (server,) = servers
+        issued = certificate()
+        found = Served(server=server, source=Source(), folder=tmp_path, authorities=issued.ca, session=session)
+        await asyncio.sleep(1)
+        status, said = await ask("/readyz")
+        assert status == 503
+        assert "tls.crt" in said
+        write(tmp_path, issued)
+        await found.until(lambda: not server.unready())
+        async with asyncio.timeout(30):
+            while (await ask("/readyz"))[0] != 200:
+                await asyncio.sleep(0.1)
+        await asyncio.sleep(0.2)
+        call = asyncio.create_task(found.call(token=await token(kube, made)))
+        await found.until(lambda: found.waiting() == 1)
+        assert 'sunk_test_hook_calls{hook="pre-hook"} 1.0' in (await ask("/metrics"))[1]
+        told.set()
+        assert await call == Reply(503, {"message": "stopping; try again"})
+        assert not task.done()
+        await task
+
+
+async def test_a_port_that_is_taken_ends_the_process_with_a_sentence(
+    kube: Kube, tmp_path: Path, unused_tcp_port_factory: Callable[[], int]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = other.getsockname()[1]
+
+        def build(setting: Setting) -> Part:
+            verifier = token_verifier(setting.client, namespace=kube.namespace, cluster="slurm")
+            settings = HookServerSettings(folder=tmp_path, host="127.0.0.1", port=taken)
+            server = HookServer(settings, {}, verifier=verifier, admit=Door(kube).admit)
+            server.bind()
+            return Part("hooks", follows=(), duties={"serve hooks": server.run})
+
+        async with process(kube, port=unused_tcp_port_factory(), build=build) as (task, _):
+            with pytest.raises(Refusal, match=str(taken)):
+                await asyncio.wait_for(task, 30)

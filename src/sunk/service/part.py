@@ -79,6 +79,8 @@ class Part(Struct, frozen=True):
     """Run always, by name: what has to be known beside the collections, such as a mirror of Slurm."""
     unready: dict[str, Callable[[], str]] = {}
     """By name, what keeps the process from being ready; empty if nothing does."""
+    on_stop: tuple[Callable[[], None], ...] = ()
+    """Called when the process is told to stop, before work in hand is finished: to send away those who wait for us."""
     collectors: tuple[Collector, ...] = ()
     """What scrapers are told beside the kit's own metrics."""
 

@@ -118,6 +118,8 @@ class ServiceProcess:
                 await told.wait()
                 log.info("stopping on a signal")
                 self._health.stop()
+                for stop in (stop for part in parts for stop in part.on_stop):
+                    stop()
                 await self._leadership.shut_down()
 
     @asynccontextmanager

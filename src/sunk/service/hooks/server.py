@@ -2,7 +2,7 @@
 
     server = HookServer(HookServerSettings(), {"pre-hook": wait}, verifier=token_verifier(client, ...), admit=admit)
     server.bind()                          # a port that is taken is a Refusal, before anything runs
-    async with running({"hooks": server.run()}): ...
+    Part(..., duties={"serve hooks": server.run}, unready={"hooks": server.unready}, on_stop=(server.stop,))
 
 How a call is judged is said in `calls`. A caller that hangs up cancels its hook. When the process stops, hanging calls
 are answered 503 at once, so that they go on at another replica.
