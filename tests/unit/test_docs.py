@@ -74,7 +74,7 @@ def test_what_the_guide_shows_of_render_is_what_it_prints(tmp_path: Path) -> Non
 
 def test_the_map_of_the_code_names_functions_that_exist() -> None:
     rows = re.findall(
-        r"^\| \[`([a-z_.]+)`\]\([^)]*\) \| (.*) \|$", CODE.read_text().split("## Three walks")[1], re.MULTILINE
+        r"^\| \[`([a-z_.]+)`\]\([^)]*\) \| (.*) \|$", CODE.read_text().split("## Four walks")[1], re.MULTILINE
     )
     assert len(rows) >= 25
     for module, text in rows:
