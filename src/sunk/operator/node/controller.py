@@ -33,6 +33,9 @@ from sunk.operator.node.lockcontrol import LockControl, LockProgress, LockSubjec
 from sunk.operator.node.plan import Ownership, body, carries, plan
 from sunk.service.part import Part, Setting
 
+SHARE: Final = 4
+"""A lock is three requests in a row and mostly waits for the server, so there may be more of them than of others: a job on
+a thousand nodes waits for the last one."""
 LATELY: Final = 5.0
 """Seconds. A NodeSet is believed to be gone if a look that is not older has not shown it."""
 SLURM_ONLY: Final = "slurmOnly"
@@ -51,7 +54,7 @@ def nodes(setting: Setting, *, lock_linger: float = LINGER) -> Part:
     ]
     ours: tuple[Collection[Any], ...] = (*shared.sets.collections, *drains.collections)
     sources += [Source(one.store, _nobody) for one in ours]
-    effort = Effort(workers=setting.workers)
+    effort = Effort(workers=SHARE * setting.workers)
     controller: Controller[Key] = Controller("nodes", reconciler.reconcile, sources=sources, effort=effort)
 
     def hear_set(_: Key, before: NodeSet | None, after: NodeSet | None) -> None:

@@ -163,7 +163,7 @@ class LockControl:
         if known is None or known.owner != answer.owner:
             self.pending[node] = PendingLock(answer.number, answer.owner, asked=loopclock.now())
         elif known.number != answer.number:
-            known.number, known.asked, known.listed = answer.number, loopclock.now(), None
+            known.number, known.asked = answer.number, loopclock.now()
 
     def _is_in_use(self, node: Node) -> bool:
         held = lock.answer(node.metadata.annotations)
