@@ -106,7 +106,7 @@ def _towards_unlocked(
     if current is not None and current.state == lock.UNLOCKED and not is_tainted(node):
         return None
     held = current is not None and current.state in lock.HELD and current.owner == owner
-    left = _idle_since(pod, now) + linger - now if held else timedelta(0)
+    left = _idle_since(pod, now) - now + linger if held else timedelta(0)  # in this order: no date beyond all dates
     # A time that lies far ahead is some clock's mistake, and nobody waits until it has come.
     if timedelta(0) < left <= linger + SKEW:
         return Linger(min(left, linger).total_seconds())

@@ -72,10 +72,11 @@ def _counts(pod: Tenant, request: LockRequest, *, strict: bool) -> bool:
 
 
 def _stays(pod: Tenant, request: LockRequest) -> bool:
-    if placed_by_slurm(pod):
-        job = pod.metadata.annotations[names.JOB_ID]
-        return job.isdecimal() and int(job) in request.job_ids
-    return holds_out(pod.spec.tolerations)
+    # Whoever does not tolerate the taint is told to go by Kubernetes, whatever the annotation says, and may take its time.
+    if not holds_out(pod.spec.tolerations):
+        return False
+    # Compared as text: what anybody may write there need not be a number, nor one that Python would read.
+    return not placed_by_slurm(pod) or pod.metadata.annotations[names.JOB_ID] in map(str, request.job_ids)
 
 
 def placed_by_slurm(pod: Tenant) -> bool:

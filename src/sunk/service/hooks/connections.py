@@ -41,6 +41,9 @@ _LINE: Final = 2048
 _FIELD: Final = 20 * 1024
 """Bytes of a header: a token that is too long is to be answered as such."""
 _HEADERS: Final = 32
+_HEAD: Final = 32 * 1024
+"""Bytes of all headers. Each would be kept more than once, for as long as its call waits."""
+_END_OF_HEAD: Final = b"\r\n\r\n"
 _LINGER: Final = 2.0
 """Seconds for which a body that nobody wants is still taken, so that its sender reads the answer."""
 _CLOSING: Final = 2.0
@@ -83,12 +86,15 @@ def allow_files(wanted: int) -> None:
 class Connection(web.RequestHandler):
     """HTTP as aiohttp reads it, for one call."""
 
-    __slots__ = ("_deaf", "_gone", "known")
+    __slots__ = ("_deaf", "_gone", "_head", "_tail", "known")
 
     def __init__(self, *arguments: Any, known: Callable[[], None], gone: Callable[[], None], **settings: Any) -> None:
         super().__init__(*arguments, **settings)
         self._deaf = False
         self._gone = gone
+        self._head: int | None = 0
+        """Bytes of headers so far; None once they have come to their end."""
+        self._tail = b""
         self.known: Final = known
         """To be called when we know who calls."""
 
@@ -97,8 +103,21 @@ class Connection(web.RequestHandler):
         self._deaf = True
 
     def data_received(self, data: bytes) -> None:
-        if not self._deaf:
-            super().data_received(data)
+        if self._deaf:
+            return
+        if self._head is not None and self._count_head(data) > _HEAD:
+            self.stop_listening()
+            self.force_close()
+            return
+        super().data_received(data)
+
+    def _count_head(self, data: bytes) -> int:
+        """Bytes of headers with these. aiohttp bounds each header and their number, and nothing bounds them together."""
+        found = (self._tail + data).find(_END_OF_HEAD)
+        head = (self._head or 0) + (len(data) if found < 0 else found + len(_END_OF_HEAD) - len(self._tail))
+        self._tail = (self._tail + data)[1 - len(_END_OF_HEAD) :] if found < 0 else b""
+        self._head = head if found < 0 else None
+        return head
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._gone()

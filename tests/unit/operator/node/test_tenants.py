@@ -114,7 +114,15 @@ def test_what_may_be_starting_counts(statuses: list[Any]) -> None:
     assert counts(tenant(meta=GOING, status={"phase": "Pending", "containerStatuses": statuses}))
 
 
-@pytest.mark.parametrize(("job", "stays"), [("7", True), ("8", False), ("", False), ("seven", False), ("-7", False)])
+@pytest.mark.parametrize(
+    ("job", "stays"),
+    [("7", True), ("8", False), ("", False), ("seven", False), ("-7", False), ("٧", False), ("1" * 5000, False)],
+)
 def test_a_pod_placed_by_slurm_stays_only_while_its_job_holds_the_node(job: str, *, stays: bool) -> None:
     everything = ({"operator": "Exists"},)
     assert counts(tenant(meta={"annotations": {names.JOB_ID: job}}, tolerations=everything)) is not stays
+
+
+def test_a_job_that_anybody_may_name_saves_no_pod_that_the_taint_evicts() -> None:
+    assert counts(tenant(meta={"annotations": {names.JOB_ID: "7"}}))
+    assert counts(tenant(meta={"annotations": {names.JOB_ID: "7"}} | GOING))

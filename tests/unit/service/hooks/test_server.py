@@ -341,6 +341,20 @@ async def test_headers_that_come_a_byte_at_a_time_are_cut_off_and_others_served(
         await found.until(lambda: found.server.statistics().strangers == 0)
 
 
+@pytest.mark.parametrize("token", [None, "nonsense"])
+async def test_headers_that_are_large_together_are_cut_off_before_they_are_kept(
+    tmp_path: Path, token: str | None
+) -> None:
+    async with served(tmp_path, {"pre-hook": echo}) as found:
+        reader, writer = await found.open()
+        head = request(found, token=token).removesuffix(b"\r\n")
+        more = b"".join(b"X-%d: %s\r\n" % (number, b"x" * 16_000) for number in range(3))
+        writer.write(head + more + b"\r\n")
+        assert await asyncio.wait_for(reader.read(), 20) == b""
+        writer.close()
+        assert (await found.call()).status == 200
+
+
 async def test_a_handshake_that_never_ends_is_cut_off_and_others_are_served(tmp_path: Path) -> None:
     async with served(tmp_path, {"pre-hook": echo}, patience=1.0) as found:
         silent = [await asyncio.open_connection("127.0.0.1", found.server.port) for _ in range(10)]

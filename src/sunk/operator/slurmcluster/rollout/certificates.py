@@ -44,6 +44,8 @@ from sunk.operator.slurmcluster.rollout.secrets import SECRETS, exists
 from sunk.operator.slurmcluster.rollout.status import Workload
 
 _ID_BYTES: Final = 4
+_BEYOND: Final = 9000
+"""A year that nobody means, and near the last that can be counted with."""
 
 
 class CertificateProgress(Struct, frozen=True):
@@ -190,5 +192,7 @@ def _time(record: ConfigMap, key: str) -> datetime | None:
     try:
         found = datetime.fromisoformat(record.metadata.annotations.get(key, ""))
     except ValueError:
+        return None
+    if found.year >= _BEYOND:
         return None
     return found if found.tzinfo else found.replace(tzinfo=UTC)
