@@ -125,6 +125,7 @@ def _build(context: Context, *, hooks: HookSettings) -> Part:
             **api.duties,
         },
         unready={"slurm": reachability.unready, **api.unready},
+        on_stop=api.on_stop,
         collectors=(
             SyncerCollector(context, drains, clocks),
             *api.collectors(prefix=PREFIX, requests=lambda: conditions.requests_written),

@@ -74,6 +74,10 @@ class HookApi:
     def unready(self) -> dict[str, Callable[[], str]]:
         return {} if self.server is None else {"hooks": self.server.unready}
 
+    @property
+    def on_stop(self) -> tuple[Callable[[], None], ...]:
+        return () if self.server is None else (self.server.stop,)
+
     def collectors(self, *, prefix: str, requests: Callable[[], int]) -> tuple[Collector, ...]:
         """`requests` tells how many requests for locks were written."""
         locks = LockCollector(self.pre_hook, self.announced, prefix=prefix, requests=requests)

@@ -51,7 +51,7 @@ async def test_a_pod_that_is_not_known_yet_is_told_so() -> None:
 async def test_without_a_port_nothing_is_served() -> None:
     stage = Stage(Slurm())
     made = api(stage)
-    assert (made.duties, made.unready) == ({}, {})
+    assert (made.duties, made.unready, made.on_stop) == ({}, {}, ())
     names = [metric.name for one in made.collectors(prefix="x", requests=lambda: 3) for metric in one.collect()]
     assert names == ["x_lock_waiting", "x_lock_announced", "x_lock_requests", "x_lock_answers", "x_lock_seconds"]
     await stage.client.close()
