@@ -1,17 +1,22 @@
 """`sunk syncer`, from the command line. What it imports to run is imported when it runs."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
+from msgspec import Struct
 
 from sunk.model import settings
-from sunk.model.cluster.daemons import SyncerSettings
+from sunk.model.cluster.daemons import HooksApi, SyncerSettings
+from sunk.model.contract import hooks
 from sunk.service.options import ServiceOptions, run, serving
 
 if TYPE_CHECKING:
     from sunk.kube.auth.access import Access
     from sunk.service.process import ServiceSettings
+    from sunk.syncer.hooks.api import HookSettings
     from sunk.syncer.process import SyncerOptions
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -35,6 +40,93 @@ def _setting(option: settings.SettingOption) -> Callable[[F], F]:
     )
 
 
+class HookOptions(Struct, frozen=True):
+    """What was asked for about hooks: a field for each option."""
+
+    hooks_port: int
+    hooks_folder: Path
+    hooks_timeout: float
+    node_permissions: bool
+    node_reboot_condition: str
+    node_reboot_reason: str
+
+    def settings(self) -> "HookSettings":
+        from sunk.syncer.hooks.api import HookSettings
+        from sunk.syncer.hooks.reboot import RebootSettings
+
+        return HookSettings(
+            port=self.hooks_port,
+            folder=self.hooks_folder,
+            timeout=self.hooks_timeout,
+            reboot=RebootSettings(self.node_permissions, self.node_reboot_condition, self.node_reboot_reason),
+        )
+
+
+_DEFAULTS: Final = HooksApi()
+_HOOKS: Final = (
+    click.option(
+        "--hooks-port",
+        envvar="SUNK_HOOKS_PORT",
+        show_envvar=True,
+        type=click.IntRange(0, 65535),
+        default=0,
+        help="Port of the hook API for compute Pods; 0 turns it off.",
+    ),
+    click.option(
+        "--hooks-folder",
+        envvar="SUNK_HOOKS_FOLDER",
+        show_envvar=True,
+        type=click.Path(path_type=Path),
+        default=hooks.SERVER_FOLDER,
+        help="Folder with the certificate and the key of the hook API.",
+    ),
+    click.option(
+        "--hooks-timeout",
+        envvar="SUNK_HOOKS_TIMEOUT",
+        show_envvar=True,
+        type=click.FloatRange(min=1),
+        default=float(_DEFAULTS.timeout),
+        help="Maximum seconds that a prolog waits for other work to leave its Node.",
+    ),
+    click.option(
+        "--node-permissions/--no-node-permissions",
+        envvar="SUNK_NODE_PERMISSIONS",
+        show_envvar=True,
+        default=False,
+        help="Let compute Pods request a reboot of their Nodes.",
+    ),
+    click.option(
+        "--node-reboot-condition",
+        envvar="SUNK_NODE_REBOOT_CONDITION",
+        show_envvar=True,
+        default=_DEFAULTS.node_reboot_condition,
+        help="Type of the Node condition that requests a reboot.",
+    ),
+    click.option(
+        "--node-reboot-reason",
+        envvar="SUNK_NODE_REBOOT_REASON",
+        show_envvar=True,
+        default=_DEFAULTS.node_reboot_reason,
+        help="Reason of that condition.",
+    ),
+)
+
+
+def _hook_options(command: F) -> F:
+    """The options of the hook API, as the argument `hook_options`."""
+
+    @wraps(command)
+    def gathered(*arguments: Any, **options: Any) -> Any:
+        chosen = {name: options.pop(name) for name in HookOptions.__struct_fields__}
+        return command(*arguments, hook_options=HookOptions(**chosen), **options)
+
+    made: Any = gathered
+    for option in reversed(_HOOKS):
+        made = option(made)
+    found: F = made
+    return found
+
+
 @click.command(context_settings={"show_default": True})
 @click.option("--cluster", envvar="SUNK_CLUSTER", show_envvar=True, required=True, help="Name of the SlurmCluster.")
 @click.option(
@@ -46,8 +138,11 @@ def _setting(option: settings.SettingOption) -> Callable[[F], F]:
     help="Namespace of the SlurmCluster.",
 )
 @serving(workers=16, at_once="Number of Pods written to concurrently.", stop_seconds=10.0)
+@_hook_options
 @_settings
-def syncer(*, cluster: str, namespace: str, service_options: ServiceOptions, **chosen: Any) -> None:
+def syncer(
+    *, cluster: str, namespace: str, service_options: ServiceOptions, hook_options: HookOptions, **chosen: Any
+) -> None:
     """Run the syncer, which keeps Slurm nodes and their Pods in sync in both directions.
 
     Needs libslurm, so it runs in the image sunk, next to a sackd of the cluster, until SIGTERM. Any number of replicas
@@ -56,7 +151,12 @@ def syncer(*, cluster: str, namespace: str, service_options: ServiceOptions, **c
     from sunk.syncer.process import SyncerOptions
 
     access = service_options.begin()
-    options = SyncerOptions(cluster=cluster, namespace=namespace or access.namespace, settings=SyncerSettings(**chosen))
+    options = SyncerOptions(
+        cluster=cluster,
+        namespace=namespace or access.namespace,
+        settings=SyncerSettings(**chosen),
+        hooks=hook_options.settings(),
+    )
     service = service_options.settings(
         name=options.name, namespaces=(options.namespace,), lease_namespace=options.namespace
     )

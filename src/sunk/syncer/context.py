@@ -6,6 +6,7 @@ The parts are
 - `conditions`: Slurm to Kubernetes (conditions and labels of Pods),
 - `removal`: what may be deleted, and Slurm's records of what has left,
 - `config`: that slurmctld runs what is wanted,
+- `hooks`: what prologs of compute Pods are answered,
 - `visibility`: what the syncer reports about the cluster as a whole.
 
 Each owns the fields that it writes and remembers nothing that reading both sides would not bring back.

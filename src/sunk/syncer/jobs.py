@@ -35,24 +35,30 @@ class JobsByNode:
         jobs = (self._jobs.get(job_id) for job_id in self.ids(name))
         return tuple(job for job in jobs if job is not None)
 
+    def is_on(self, name: str, job_id: int) -> bool:
+        """Whether a job holds a node, or may do so."""
+        return job_id in self._by_node.get(name, ()) or job_id in self._anywhere
+
     def has_jobs(self, name: str) -> bool:
         return name in self._by_node or bool(self._anywhere)
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
-        """Call it with each node that a job has taken or released. Returns how to unsubscribe."""
+        """Call it with each node that a run of a job has taken or released. Returns how to unsubscribe."""
         self._subscribers.append(subscriber)
         return lambda: self._subscribers.remove(subscriber)
 
     def _on_job(self, job_id: int, before: Job | None, after: Job | None) -> None:
         old, new = _hostlist(before), _hostlist(after)
-        if old == new:
+        rerun = before is not None and after is not None and before.restarts != after.restarts
+        if old == new and not rerun:
             return
         left, taken = self._nodes(job_id, old), self._nodes(job_id, new)
         for name in left - taken:
             self._leave(name, job_id)
         for name in taken - left:
             self._by_node.setdefault(name, set()).add(job_id)
-        for name in left ^ taken:
+        # A job may be requeued and have the same nodes again before anybody looks.
+        for name in (left | taken) if rerun else (left ^ taken):
             for subscriber in tuple(self._subscribers):
                 subscriber(name)
 

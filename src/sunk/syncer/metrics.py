@@ -18,7 +18,7 @@ from sunk.syncer.visibility.clocks import Clocks
 
 T = TypeVar("T")
 
-_PREFIX: Final = "sunk_syncer"
+PREFIX: Final = "sunk_syncer"
 
 
 class CountingLibrary(Library):
@@ -104,8 +104,8 @@ class SyncerCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         mirror = self._context.mirror.statistics()
-        yield from metrics(MIRROR, mirror, prefix=_PREFIX)
-        yield from metrics(DRAINS, self._drains.statistics(), prefix=_PREFIX)
+        yield from metrics(MIRROR, mirror, prefix=PREFIX)
+        yield from metrics(DRAINS, self._drains.statistics(), prefix=PREFIX)
         rows = GaugeMetricFamily("sunk_syncer_slurm_rows", "Rows of each table of Slurm", labels=("table",))
         for table, count in mirror.rows.items():
             rows.add_metric((table,), count)

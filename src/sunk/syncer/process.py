@@ -1,6 +1,7 @@
 """The syncer as a part of a process: what it follows, what it does while it leads, and what it reports about itself.
 
-Collections and the mirror of Slurm are run always, also while another copy leads, so that a takeover decides at once.
+Collections and the mirror of Slurm are run always, also while another copy leads, so that a takeover decides at once. Hooks
+are served by every copy too: a call that the leader has to do something for is answered when its writes are seen.
 """
 
 from typing import Final
@@ -25,9 +26,10 @@ from sunk.syncer.conditions.controller import ConditionController
 from sunk.syncer.config.controller import ConfigController
 from sunk.syncer.context import Context
 from sunk.syncer.drains.controller import DrainController
+from sunk.syncer.hooks.api import HookApi, HookSettings
 from sunk.syncer.jobs import JobsByNode
 from sunk.syncer.members import Members
-from sunk.syncer.metrics import SyncerCollector
+from sunk.syncer.metrics import PREFIX, SyncerCollector
 from sunk.syncer.pods import compute_pods
 from sunk.syncer.removal.clearance import ClearanceController
 from sunk.syncer.removal.guard import Guard
@@ -50,6 +52,7 @@ class SyncerOptions(Struct, frozen=True):
     cluster: str
     namespace: str
     settings: SyncerSettings = SyncerSettings()
+    hooks: HookSettings = HookSettings()
 
     @property
     def name(self) -> str:
@@ -59,7 +62,7 @@ class SyncerOptions(Struct, frozen=True):
 
 def syncer(options: SyncerOptions, *, library: Library) -> Build:
     """How the syncer of one Slurm cluster is made, once libslurm is loaded."""
-    return lambda setting: _build(make_context(options, setting, library=library))
+    return lambda setting: _build(make_context(options, setting, library=library), hooks=options.hooks)
 
 
 def make_context(options: SyncerOptions, setting: Setting, *, library: Library) -> Context:
@@ -92,14 +95,17 @@ def _only(name: str, namespace: str) -> Scope:
     return Scope(namespace=namespace, fields=f"metadata.name={name}")
 
 
-def _build(context: Context) -> Part:
+def _build(context: Context, *, hooks: HookSettings) -> Part:
     """Make the controllers, each of which owns what it writes, and say which of them report."""
     members, jobs_by_node = Members(context.slices.store, cluster=context.cluster), JobsByNode(context.mirror.jobs)
     guard, restarts = Guard(context, jobs_by_node), Bucket(RESTARTS, burst=1)
     reachability, acceptance, config = Reachability(context), SuspicionAcceptance(context), ConfigController(context)
     clocks = Clocks(context)
-    drains = DrainController(context, members, want_reconfigure=config.want_reconfigure)
-    conditions = ConditionController(context, jobs_by_node)
+    api = HookApi(context, jobs_by_node, hooks, lift=lambda name: drains.enqueue(name))  # noqa: PLW0108 - it is made below
+    drains = DrainController(
+        context, members, want_reconfigure=config.want_reconfigure, is_reached=api.hello.is_reached
+    )
+    conditions = ConditionController(context, jobs_by_node, api.announced)
     clearance = ClearanceController(context, jobs_by_node, guard)
     completing = CompletingNodes(context, jobs_by_node, unkillable=config.unkillable, on_change=conditions.set_stuck)
     release = ReleaseController(context, members, jobs_by_node, guard)
@@ -113,7 +119,15 @@ def _build(context: Context) -> Part:
         follows=(context.pods, context.slices, context.sets, context.clusters, context.files),
         controllers=tuple(part.controller for part in (acceptance, conditions, clearance, release, reshape)),
         work=(config, drains, completing.work, orphans.work, unregistered.work, reporter),
-        duties={"mirror of Slurm": context.mirror.run, "accounting": Inquiry(context.library, context.mirror).run},
-        unready={"slurm": reachability.unready},
-        collectors=(SyncerCollector(context, drains, clocks),),
+        duties={
+            "mirror of Slurm": context.mirror.run,
+            "accounting": Inquiry(context.library, context.mirror).run,
+            **api.duties,
+        },
+        unready={"slurm": reachability.unready, **api.unready},
+        on_stop=api.on_stop,
+        collectors=(
+            SyncerCollector(context, drains, clocks),
+            *api.collectors(prefix=PREFIX, requests=lambda: conditions.requests_written),
+        ),
     )

@@ -23,7 +23,8 @@ Each test takes node names of its own. What else there is:
   otherwise; `wait=False` returns before the syncer has seen it. `leave(name)`, `park(name)`, `drop(name)` change the
   entry; `entry(name)` reads it, `slice_status()` what the syncer has written.
 - Pod: `pod(name)`, `mark`, `ready(name, is_so=False)`, `say(name, "HPCVerification", "True", lastProbeTime=…)`,
-  `delete_pod(name)`, `make_pod(name)`, `pod_when(name, holds)`, `condition(name, kind, status)`, `label(name, key, value)`.
+  `delete_pod(name)`, `make_pod(name)`, `pod_when(name, holds)`, `condition(name, kind, status)`, `label(name, key, value)`;
+  `async with stage.followed(name) as versions:` gathers all versions of it.
 - Slurm: `scontrol(...)`, `sbatch(node, seconds=)` gives the job's number, `scancel(job)`, `seen(name)` and
   `slurm_when(name, holds)` give a `Seen` (state words, reason, features, extra), `slurm` is the whole cluster:
   `slurm.kill("a1")` kills that slurmd's machine.
@@ -52,6 +53,7 @@ from tests.integration.syncer.seen import Seen, read
 from sunk.kube.api.client import Client, Deletion, Preconditions, Scope
 from sunk.kube.api.patch import Merge, Strategic
 from sunk.kube.auth import access
+from sunk.kube.cache.collection import Collection
 from sunk.kube.control.events import Recorder
 from sunk.kube.core import NODES, PODS, Node
 from sunk.kube.errors import Conflict, NotFound
@@ -267,6 +269,21 @@ class Stage:
     async def pod_when(self, name: str, holds: Callable[[ComputePod], bool], **patience: float) -> ComputePod:
         return await self.eventually(lambda: self.pod(name), holds, **patience)
 
+    @asynccontextmanager
+    async def followed(self, name: str) -> AsyncIterator[list[ComputePod]]:
+        """Every version of a Pod from now on."""
+        pods = Collection(self.client, COMPUTE_PODS, Scope(namespace=self.namespace))
+        seen: list[ComputePod] = []
+
+        def hear(_: object, before: ComputePod | None, after: ComputePod | None) -> None:
+            if before is not None and after is not None and after.metadata.name == name:
+                seen.append(after)
+
+        async with running({"follow": pods.run()}):
+            await pods.store.complete()
+            pods.store.subscribe(hear)
+            yield seen
+
     async def mark(self, name: str, annotations: Mapping[str, str | None]) -> None:
         patch = Merge({"metadata": {"annotations": dict(annotations)}})
         await self.client.patch(COMPUTE_PODS, name, patch, namespace=self.namespace)
@@ -320,7 +337,7 @@ class Stage:
         """Have a job run on a node; gives its number when it does."""
         words = ("sbatch", "--parsable", "--output=/dev/null", "-w", node, *options, "--wrap", f"sleep {seconds}")
         job = int(await asyncio.to_thread(self.slurm.run, *words, uid=ALICE))
-        await self.eventually(lambda: self.job_state(job), lambda state: state == "RUNNING")
+        await self.eventually(lambda: self.job_state(job), lambda state: set(state.split()) == {"RUNNING"})
         return job
 
     async def job_state(self, job: int) -> str:

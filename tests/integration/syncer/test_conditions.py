@@ -1,38 +1,17 @@
 """From Slurm to Kubernetes: a Pod says how its node is, soon, in one write, and no more than is known."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import pytest
 from tests.integration.syncer.stage import Stage, on_stage
 
-from sunk.kube.api.client import Scope
-from sunk.kube.cache.collection import Collection
-from sunk.kube.tasks import running
 from sunk.model import names
-from sunk.syncer.pods import COMPUTE_PODS, ComputePod, condition
+from sunk.syncer.pods import ComputePod, condition
 
 pytestmark = on_stage
 SLURM = {"config": {"SlurmdTimeout": 6}}
 SYNCER = ("--calm", "60")  # on a machine with much to do a slurmd may take its time
 SLURMS = (names.SLURM_DRAIN, names.SLURM_RUNNING, names.SLURM_NOT_RESPONDING)
-
-
-@asynccontextmanager
-async def followed(stage: Stage, name: str) -> AsyncIterator[list[ComputePod]]:
-    """Every version of a Pod from now on."""
-    pods = Collection(stage.client, COMPUTE_PODS, Scope(namespace=stage.namespace))
-    seen: list[ComputePod] = []
-
-    def hear(_: object, before: ComputePod | None, after: ComputePod | None) -> None:
-        if before is not None and after is not None and after.metadata.name == name:
-            seen.append(after)
-
-    async with running({"follow": pods.run()}):
-        await pods.store.complete()
-        pods.store.subscribe(hear)
-        yield seen
 
 
 def said(pod: ComputePod) -> dict[str, tuple[str, str, str]]:
@@ -49,7 +28,7 @@ async def test_conditions_and_labels_follow_a_drain_in_one_write_each_way(stage:
     await stage.join("a1")
     await stage.slurm_when("a1", lambda node: bool(node.ours) and node.states >= {"IDLE"})
     idle = await stage.condition("a1", names.SLURM_RUNNING, "False", reason="Idle", message="IDLE")
-    async with followed(stage, "a1") as seen:
+    async with stage.followed("a1") as seen:
         await stage.scontrol("update", "nodename=a1", "state=drain", "reason=bad fan")
         drained = await stage.condition("a1", names.SLURM_DRAIN, "True", reason="FromSlurm", message="bad fan")
         await stage.eventually(lambda: _later(seen), bool)

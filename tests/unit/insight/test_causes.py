@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import fields, replace
 from tests.unit.insight.verify import test_laws as sides
-from tests.unit.syncer.builders import BEGAN, going, pod, snapshot
+from tests.unit.syncer.builders import BEGAN, drained, going, pod, snapshot
 
 from sunk.insight.explain.explanation import explain
 from sunk.insight.status.members import ObservedMember
@@ -29,8 +29,8 @@ PODS: dict[str, tuple[ComputePod, dict[str, Any]]] = {
     "cordon": (pod(cordon="disk"), sides.marked(cordon="disk")),
 }
 """For each cause a Pod that shows it: as the syncer reads it, and what is special in its metadata for the others."""
-NOT_SHOWN = {"deletion_timeout", "new"}
-"""Causes that are not read from Kubernetes: nobody sets the first yet, and slurmd alone the second."""
+NOT_SHOWN = {"deletion_timeout", "new", "unreached"}
+"""Causes that are not read from Kubernetes: nobody sets the first yet, slurmd alone the second, and a prolog the third."""
 WHERE = """a new cause: if a Pod shows it, give one here, and tell
   - causes in syncer/drains/snapshot.py, which drains upon it
   - _causes and causes_of in insight/verify/laws.py
@@ -67,3 +67,16 @@ def test_explain_sees_it(cause: str) -> None:
     seen = ObservedMember(Entry("gpu-1", node="node-1"), pod=shown, node=sides.node())
     texts = [sentence.text for sentence in explain(seen, owner=None, cluster=None).sentences]
     assert any("for the cause above" in text for text in texts), WHERE
+
+
+def test_a_prolog_that_did_not_reach_the_syncer_is_a_cause_to_verify_and_explained() -> None:
+    text = drains.text(Causes(unreached=True))
+    assert text is not None
+    assert causes(snapshot(of=pod(), on=drained(reason=text))) == Causes(unreached=True)
+    shown, node = sides.pod({names.SLURM_DRAIN: "True", "Ready": "True"}, message=text), sides.node()
+    found = [fault.topic for fault in laws.faults(sides.sides(shown, node, sides.out(text, extra=sides.OURS)))]
+    assert "drain without cause" not in found
+    seen = ObservedMember(Entry("gpu-1", node="node-1"), pod=shown, node=node)
+    texts = [sentence.text for sentence in explain(seen, owner=None, cluster=None).sentences]
+    assert any("no answer from the syncer" in text for text in texts)
+    assert not any("The cause is gone" in text for text in texts)

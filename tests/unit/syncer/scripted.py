@@ -35,6 +35,7 @@ from sunk.slurm.states import NodeFlag
 from sunk.syncer.context import Context
 from sunk.syncer.drains import extra
 from sunk.syncer.drains.controller import DrainController
+from sunk.syncer.hooks.hello import Hello
 from sunk.syncer.members import Members
 from sunk.syncer.pods import COMPUTE_PODS
 
@@ -194,7 +195,10 @@ class Stage:
             orders=Orders(library, mirror=mirror),
         )
         self.members = Members(self.context.slices.store, cluster=CLUSTER)
-        self.drains = DrainController(self.context, self.members, want_reconfigure=self._count)
+        self.hello = Hello(mirror, leads=lambda: self.leads, lift=lambda name: self.drains.enqueue(name))  # noqa: PLW0108
+        self.drains = DrainController(
+            self.context, self.members, want_reconfigure=self._count, is_reached=self.hello.is_reached
+        )
 
     def _count(self, _: frozenset[str]) -> None:
         self.reconfigures += 1
@@ -205,6 +209,7 @@ class Stage:
             put(store, each)
 
     def complete(self) -> None:
+        complete(self.context.sets.store)
         complete(self.context.pods.store)
         complete(self.context.slices.store)
 

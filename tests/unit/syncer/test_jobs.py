@@ -1,6 +1,7 @@
 """Which jobs hold a node."""
 
 from hypothesis import given, strategies as st
+from msgspec.structs import replace
 from tests.unit.slurm.blank import blank
 
 from sunk.model.hostlist import expand
@@ -35,6 +36,20 @@ def test_a_job_holds_its_nodes_until_the_last_epilog_is_over() -> None:
     assert jobs_by_node.has_jobs("n2")
     read(rows, job(7, "n[1-2]", JobBase.COMPLETED))
     assert not jobs_by_node.has_jobs("n2")
+
+
+def test_a_run_that_follows_on_the_same_node_unseen_is_told() -> None:
+    rows = made()
+    jobs_by_node = JobsByNode(rows)
+    read(rows, job(7, "n1"))
+    told: list[str] = []
+    jobs_by_node.subscribe(told.append)
+    read(rows, replace(job(7, "n1"), restarts=1))
+    assert told == ["n1"]
+    assert jobs_by_node.is_on("n1", 7)
+    assert not jobs_by_node.is_on("n2", 7)
+    read(rows, replace(job(7, "n1"), restarts=1, comment="x"))
+    assert told == ["n1"]
 
 
 def test_a_suspended_job_holds_its_node() -> None:

@@ -28,6 +28,7 @@ WORDS: Final = {
     "deletion_timeout": "pod deletion timeout",
     "not_ready": "pod not ready",
     "new": "new node",
+    "unreached": "syncer not reached",
 }
 """The text of each cause except the cordon, strongest first; the cordon is the weakest."""
 NOT_RESPONDING: Final = "Not responding"
@@ -58,6 +59,8 @@ class Causes(Struct, frozen=True):
     not_ready: bool = False
     new: bool = False
     """Slurm has just made its record. Written by slurmd alone, and over as soon as the syncer has both sides to look at."""
+    unreached: bool = False
+    """A prolog there got no answer of the syncer, and its Pod has none since. Written by the prolog alone."""
     cordon: str | None = None
     """Its Kubernetes Node takes no new work; the text says why, and may be empty."""
 

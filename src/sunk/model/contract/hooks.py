@@ -30,7 +30,7 @@ READS: Final = frozenset({HELLO})
 TIMED_OUT: Final = "prolog pre-hook failed (sunk:verify-undrain)"
 """Reason of the drain when other work did not leave the Node in time. It has no prefix of ours: a person or a
 verification of the machine ends it."""
-UNREACHED: Final = f"{drains.PREFIX} syncer not reached"
+UNREACHED: Final = f"{drains.PREFIX} {drains.WORDS['unreached']}"
 """Reason of the drain when no syncer answered the prolog. It ends when that Pod has called again and was answered."""
 PLACEHOLDER: Final = "sunk-pod:"
 """What the extra of a placeholder job begins with. Its prolog asks for the strict lock."""

@@ -43,6 +43,8 @@ TAINT_VALUE: Final = "true"
 TAINT_EFFECT: Final = "NoExecute"
 MOST_JOBS: Final = 4096
 """Runs that a request names. A node with more of them at once does not exist."""
+MOST_NUMBER: Final = 10**15
+"""A request beyond this cannot be read, and no answer reaches it: whoever has to count on begins above the last answer."""
 LONGEST: Final = 131_072
 """Characters of a request that are read; an annotation can have twice as many."""
 
@@ -106,7 +108,7 @@ def read(text: str | None) -> LockRequest | None:
         runs = tuple(_run(job) for job in written.jobs)
     except (ValueError, RecursionError):  # msgspec's errors are ValueErrors
         return None
-    if written.number < 0 or len(runs) > MOST_JOBS:
+    if not 0 <= written.number <= MOST_NUMBER or len(runs) > MOST_JOBS:
         return None
     return LockRequest(number=written.number, strict=written.strict, runs=runs)
 
@@ -122,7 +124,7 @@ def answer(annotations: Mapping[str, str]) -> LockAnswer | None:
     """What a Node says of its lock, or a Pod by its copy; unlocked if it says nothing. None if it cannot be read."""
     state = annotations.get(names.LOCK, UNLOCKED)
     number = annotations.get(names.LOCK_NUMBER, "0")
-    if state not in STATES or not (number.isdecimal() and len(number) < 20):  # noqa: PLR2004 - 64 bits
+    if state not in STATES or not number.isdecimal() or len(number) >= len(str(MOST_NUMBER)):
         return None
     return LockAnswer(state=state, number=int(number), owner=annotations.get(names.LOCK_OWNER, ""))
 

@@ -17,7 +17,7 @@ LABEL_OF_CONDITION: Final = {
 """The conditions of compute Pods, each with the label that repeats it; that of the drain first. Nodes show them too."""
 POD_CONDITIONS: Final = tuple(LABEL_OF_CONDITION)
 POD_LABELS: Final = (*LABEL_OF_CONDITION.values(), names.EVICTABLE)
-POD_ANNOTATIONS: Final = (names.CLEAR_TO_DELETE, names.RESTART, names.ORDER_DONE)
+POD_ANNOTATIONS: Final = (names.CLEAR_TO_DELETE, names.RESTART, names.ORDER_DONE, names.LOCK_REQUEST)
 ACCOUNT_SUFFIX: Final = "-sunk-syncer"
 """Behind the name of the cluster, in the name of a syncer's account. By it policies know them, in all namespaces where
 the operator is at work; so it is a name that no account of somebody else's has by chance."""

@@ -97,6 +97,11 @@ class Mirror:
         return loopclock.now() - self._begun if isinstance(self.state, Known) else float("inf")
 
     @property
+    def begun(self) -> float:
+        """When that read began, by the loop's clock; in the infinite past while unknown."""
+        return self._begun if isinstance(self.state, Known) else float("-inf")
+
+    @property
     def clock(self) -> int:
         """Slurmctld's own time in the read that `age` speaks of, in whole seconds; 0 before the first."""
         return self._clock

@@ -1,8 +1,9 @@
 """From Slurm to Kubernetes: every compute Pod says how its Slurm node is.
 
-A change of a node's row, or of a job that holds it, enqueues its Pod once, whatever else has changed in the same read.
-`plan` decides what to write; conditions and labels go in one patch. While Slurm is unknown nothing is written: what was
-written last stays, and the SlurmCluster says that nobody knows better.
+A change of a node's row, or of a job that holds it, enqueues its Pod once, whatever else has changed in the same read. So
+does a prolog that tells of its job before a read shows it. `plan` decides what to write; conditions, labels and the
+request for the lock go in one patch. While Slurm is unknown what was written last stays, and the SlurmCluster says that
+nobody knows better; only what prologs tell is still added.
 """
 
 from contextlib import suppress
@@ -18,17 +19,21 @@ from sunk.slurm.records import Node
 from sunk.slurm.states import NodeBase, NodeFlag
 from sunk.syncer.conditions.plan import NodeFacts, pod_conditions, status_patch
 from sunk.syncer.context import Context
+from sunk.syncer.hooks.announced import Announced
+from sunk.syncer.hooks.runs import is_placeholder, run_of
 from sunk.syncer.jobs import JobsByNode
 
 WORKERS: Final = 16
 
 
 class ConditionController:
-    """Writes the conditions `Slurm…` of Pods and the labels that go with them; nobody else does."""
+    """Writes the conditions `Slurm…` of Pods, the labels that go with them, and the request for the lock; nobody else does."""
 
-    def __init__(self, context: Context, jobs_by_node: JobsByNode) -> None:
+    def __init__(self, context: Context, jobs_by_node: JobsByNode, announced: Announced) -> None:
         self._context = context
         self._jobs_by_node = jobs_by_node
+        self._announced = announced
+        self.requests_written = 0
         self._calm: dict[str, float] = {}
         self._stuck: dict[str, str] = {}
         self._trusted = False
@@ -40,6 +45,7 @@ class ConditionController:
         context.mirror.nodes.subscribe(self._on_row)
         context.mirror.subscribe(self._on_read)
         jobs_by_node.subscribe(self.enqueue)
+        announced.subscribe(self.enqueue)
 
     def enqueue(self, name: str) -> None:
         """Have the Pod of a node reconciled."""
@@ -78,25 +84,34 @@ class ConditionController:
 
     async def _reconcile(self, key: Key) -> Requeue | None:
         context = self._context
-        pod = context.pods.store.get(key)
-        if pod is None or not isinstance(context.mirror.state, Known) or not context.may_write():
+        pod, left = context.pods.store.get(key), self._calm.get(key.name, 0.0) - loopclock.now()
+        facts = self._facts(key.name, calm=left > 0)
+        if pod is None or not (facts.known or facts.runs) or not context.may_write():
             return None
-        left = self._calm.get(key.name, 0.0) - loopclock.now()
-        facts = NodeFacts(
-            node=context.mirror.nodes.get(key.name),
-            held=self._jobs_by_node.has_jobs(key.name),
-            calm=left > 0,
-            doubted=context.mirror.suspicious,
-            stuck=self._stuck.get(key.name, ""),
-        )
-        body = status_patch(pod, pod_conditions(pod, facts), now=self._context.client.clock.now())
+        body = status_patch(pod, pod_conditions(pod, facts), now=context.client.clock.now())
         if body is not None:
             with suppress(NotFound):
                 await context.pods.patch(key, Strategic(body), status=True)
+                self.requests_written += "annotations" in body["metadata"]
         if left <= 0:
             self._calm.pop(key.name, None)
             return None
         return Requeue(after=left)
+
+    def _facts(self, name: str, *, calm: bool) -> NodeFacts:
+        announced = self._announced.of(name)
+        if not isinstance(self._context.mirror.state, Known):
+            return NodeFacts(None, known=False, runs=frozenset(announced), strict=any(announced.values()))
+        shown = {run_of(job): is_placeholder(job) for job in self._jobs_by_node.jobs(name)}
+        return NodeFacts(
+            node=self._context.mirror.nodes.get(name),
+            runs=frozenset(shown.keys() | announced.keys()),
+            strict=any(shown.values()) or any(announced.values()),
+            ahead=not announced.keys() <= shown.keys(),
+            calm=calm,
+            doubted=self._context.mirror.suspicious,
+            stuck=self._stuck.get(name, ""),
+        )
 
 
 def _is_returned(before: Node, after: Node) -> bool:

@@ -81,11 +81,16 @@ class DrainController:
     name: Final = "drains"
 
     def __init__(
-        self, context: Context, members: Members, *, want_reconfigure: Callable[[frozenset[str]], None]
+        self,
+        context: Context,
+        members: Members,
+        *,
+        want_reconfigure: Callable[[frozenset[str]], None],
+        is_reached: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self._context = context
         self._members = members
-        self._snapshots = Snapshots(context, members)
+        self._snapshots = Snapshots(context, members, is_reached=is_reached)
         self._extra_writer = ExtraWriter(context, self._snapshots)
         self._executor = OrderExecutor(context, want_reconfigure=want_reconfigure)
         self._refused_orders = RefusedOrders()
@@ -115,12 +120,18 @@ class DrainController:
             delayed=bool(self.delayed),
         )
 
+    def enqueue(self, name: str) -> None:
+        """Decide about a node again, for a reason that neither side shows."""
+        self._queue.add(name)
+
     async def run(self) -> None:
         context = self._context
         with ExitStack() as subscriptions:
             subscriptions.callback(context.pods.store.subscribe(lambda key, *_: self._queue.add(key.name)))
             subscriptions.callback(context.mirror.nodes.subscribe(self._on_row))
             subscriptions.callback(self._members.subscribe(self._queue.add))
+            # A Pod counts as ours when its NodeSet is known: until then a member would look as if it had none.
+            await context.sets.store.complete()
             for store in (context.pods.store, context.slices.store):
                 await store.complete()
             for member in self._members.all():

@@ -6,6 +6,10 @@ a person had put on before the machine left.
 The key differs from node to node, so each write costs a call of its own: five thousand when a cluster is first seen, or
 when all Pods stop being ready. So `ExtraWriter` is a worker of its own with a bounded pace, for which nothing urgent
 waits.
+
+Of the lock only `pending` is shown: that a job waits for other work to leave the Node is what people look for in Slurm.
+That a Node is locked they see by the job itself, and to write it would be two calls for each job on an idle node. The
+Pod says `pending` only where it lasts, so a lock that nothing stands in the way of costs none.
 """
 
 import asyncio
@@ -16,7 +20,7 @@ from typing import Any, Final, Never
 from sunk.kube.control.queue import Queue, QueueStatistics
 from sunk.model import hostlist, names
 from sunk.model.backoff import BackOff
-from sunk.model.contract import drains, keptdrains
+from sunk.model.contract import drains, keptdrains, lock
 from sunk.model.contract.syncerwrites import POD_CONDITIONS
 from sunk.slurm.errors import SlurmError
 from sunk.slurm.mirror.confidence import Stale
@@ -57,14 +61,14 @@ def marked(row: Node) -> bool:
 def wanted(snapshot: NodeSnapshot) -> dict[str, Any]:
     """What our key should hold."""
     pod = snapshot.pod
-    lock = "" if pod is None else pod.metadata.annotations.get(names.LOCK, "")
+    pending = pod is not None and pod.metadata.annotations.get(names.LOCK) == lock.PENDING
     values = {
         "node": snapshot.member.entry.node,
         "pod": "" if pod is None else pod.metadata.name,
         "nodeset": snapshot.member.node_set,
         "conditions": {} if pod is None else _conditions(pod),
     }
-    return values | ({"lock": lock} if lock else {})
+    return values | ({"lock": lock.PENDING} if pending else {})
 
 
 def differs(snapshot: NodeSnapshot) -> bool:

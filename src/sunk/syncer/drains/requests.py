@@ -10,6 +10,7 @@ from hashlib import sha256
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from sunk.model import foreign, names
 from sunk.model.contract import drains
@@ -67,7 +68,8 @@ def _drain(order: Order, snapshot: NodeSnapshot) -> RequestDecision:
 
 def _undrain(order: Order, snapshot: NodeSnapshot) -> RequestDecision:
     node = standing(snapshot.row)
-    ours = drains.text(causes(snapshot))
+    # That no syncer was reached is known from the drain alone, so that one does not come back.
+    ours = drains.text(replace(causes(snapshot), unreached=False))
     if not (node.draining or node.failing):
         return _done(order.id, "not drained")
     if (why := _against(order, node, ours=ours)) is not None:

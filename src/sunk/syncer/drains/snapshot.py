@@ -3,6 +3,7 @@
 `Snapshots` reads the stores and the mirror; `standing` and `causes` are pure.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from msgspec import Struct
@@ -14,6 +15,7 @@ from sunk.slurm.records import Node
 from sunk.slurm.states import NodeBase
 from sunk.syncer.context import Context
 from sunk.syncer.drains.waves import WaveDetector
+from sunk.syncer.hooks.hello import is_unreached
 from sunk.syncer.members import Member, Members
 from sunk.syncer.pods import ComputePod, finished, ready, terminating
 
@@ -26,6 +28,8 @@ class NodeSnapshot(Struct, frozen=True):
     row: Node
     unready_long: bool = False
     """If its Pod is not ready, whether that is long enough to count."""
+    reached: bool = False
+    """Its Pod is calling the syncer at this moment."""
 
     @property
     def name(self) -> str:
@@ -35,10 +39,11 @@ class NodeSnapshot(Struct, frozen=True):
 class Snapshots:
     """Made together with the collections, so that a new leader knows since when Pods are not ready."""
 
-    def __init__(self, context: Context, members: Members) -> None:
+    def __init__(self, context: Context, members: Members, *, is_reached: Callable[[str], bool]) -> None:
         self.waves: Final = WaveDetector(context.pods.store, settings=context.settings)
         self._context = context
         self._members = members
+        self._is_reached = is_reached
 
     def of(self, name: str) -> NodeSnapshot | None:
         """None where there is nothing to tell Slurm: it has no such node, or the node is none of ours."""
@@ -46,7 +51,13 @@ class Snapshots:
         if member is None or row is None:
             return None
         unready_long = self.waves.due(name) <= loopclock.now()
-        return NodeSnapshot(member=member, pod=self._context.pod(name), row=row, unready_long=unready_long)
+        return NodeSnapshot(
+            member=member,
+            pod=self._context.pod(name),
+            row=row,
+            unready_long=unready_long,
+            reached=self._is_reached(name),
+        )
 
     def resync_after(self, snapshot: NodeSnapshot) -> float | None:
         """In how many seconds to decide again though nothing happens; None if never."""
@@ -76,6 +87,7 @@ def causes(snapshot: NodeSnapshot) -> Causes:
         terminated=awake and not lives,
         pending_deletion=marked or snapshot.member.leaving,
         not_ready=awake and lives and _not_ready(snapshot),
+        unreached=not snapshot.reached and is_unreached(snapshot.row),
         cordon=_cordon(snapshot),
     )
 

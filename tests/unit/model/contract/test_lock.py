@@ -10,7 +10,7 @@ from sunk.model.contract.lock import JobRun, LockAnswer, LockRequest
 RUNS = st.builds(JobRun, st.integers(1, 2**32 - 1), st.integers(0, 65535))
 REQUESTS = st.builds(
     LockRequest,
-    number=st.integers(0, 2**62),
+    number=st.integers(0, lock.MOST_NUMBER),
     strict=st.booleans(),
     runs=st.frozensets(RUNS, max_size=20).map(lambda runs: tuple(sorted(runs))),
 )
@@ -34,6 +34,7 @@ def test_no_annotation_asks_for_nothing() -> None:
         "[]",
         '{"number":-1}',
         '{"number":1e99}',
+        f'{{"number":{lock.MOST_NUMBER + 1}}}',
         '{"number":1,"jobs":["x/0"]}',
         '{"number":1,"jobs":["1"]}',
         '{"number":1,"jobs":["1/²"]}',
@@ -47,7 +48,9 @@ def test_what_cannot_be_read_is_unknown(text: str) -> None:
     assert lock.read(text) is None
 
 
-@given(st.builds(LockAnswer, state=STATES, number=st.integers(0, 2**62), owner=st.text("abc-0", min_size=1)))
+@given(
+    st.builds(LockAnswer, state=STATES, number=st.integers(0, lock.MOST_NUMBER - 1), owner=st.text("abc-0", min_size=1))
+)
 def test_an_answer_is_read_as_it_was_written(answer: LockAnswer) -> None:
     assert lock.answer(answer.annotations) == answer
 

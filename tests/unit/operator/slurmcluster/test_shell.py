@@ -43,6 +43,9 @@ def test_slurmctld_waits_for_accounting_by_its_state_and_its_variables() -> None
 
 def test_scripts_of_compute_pods_find_each_other_and_their_variables() -> None:
     around_jobs = scripts.around_jobs(cluster())
+    reboot = scripts.around_jobs(cluster({"syncer": {"nodePermissions": {"enabled": True}}}))["reboot"]
+    assert f". {SCRIPTS}/hooks\n" in reboot
+    assert f"{scripts.POD_NAME}=" in reboot
     assert f"{scripts.PRELOCK} || exit\n" in around_jobs["prolog"]
     assert f". {SCRIPTS}/hooks\n" in around_jobs["prelock"]
     assert f". {SCRIPTS}/hook-settings\n" in around_jobs["hooks"]

@@ -21,13 +21,19 @@ def test_it_names_node_pod_and_nodeset_and_what_people_say_of_the_pod() -> None:
         ComputePodCondition(names.SLURM_DRAIN, "True"),
         ComputePodCondition(names.HPC_VERIFICATION, "False"),
     )
-    assert extra.wanted(snapshot(of=pod("n1", *conditions, lock="locked"))) == {
+    assert extra.wanted(snapshot(of=pod("n1", *conditions, lock="pending"))) == {
         "node": "node-of-n1",
         "pod": "n1",
         "nodeset": "set",
         "conditions": {"Ready": "True", names.HPC_VERIFICATION: "False"},
-        "lock": "locked",
+        "lock": "pending",
     }
+
+
+def test_a_lock_that_nothing_stands_in_the_way_of_is_no_write_to_slurm() -> None:
+    for state in ("false", "locked", "locked_strict"):
+        assert not extra.differs(snapshot(of=pod(lock=state), on=row(extra=OURS)))
+    assert extra.differs(snapshot(of=pod(lock="pending"), on=row(extra=OURS)))
 
 
 def test_without_a_pod_it_tells_that_there_is_none() -> None:

@@ -6,6 +6,7 @@ import pytest
 from msgspec import json
 from tests.unit.syncer.builders import drained, pod, row, snapshot
 
+from sunk.model.contract import hooks
 from sunk.model.contract.drains import Drain, Undrain
 from sunk.model.contract.requests import Answer, Order
 from sunk.slurm.records import Node
@@ -92,6 +93,11 @@ def test_a_drain_of_ours_would_come_back_so_the_cause_is_named() -> None:
 
 def test_a_drain_of_ours_without_a_cause_is_lifted() -> None:
     assert found(asking(UNDRAIN), drained(reason="k8s: cordon")).action == Undrain()
+
+
+def test_a_drain_of_a_prolog_that_reached_no_syncer_is_a_person_s_to_lift() -> None:
+    assert found(asking(UNDRAIN), drained(reason=hooks.UNREACHED)).action == Undrain()
+    assert found(asking(UNDRAIN, cordon="disk"), drained(reason=f"{hooks.UNREACHED}: cordon: disk")).action is None
 
 
 def test_a_node_that_is_down_is_not_undrained() -> None:

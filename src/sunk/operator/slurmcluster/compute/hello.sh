@@ -10,8 +10,10 @@ while :; do
         # The name of the server may be another by now.
         # shellcheck source=/dev/null
         . /etc/sunk/scripts/hook-settings
+        # Taken away before the call: an answer says nothing of a drain that a prolog sets, with its flag, meanwhile.
+        rm -f "$flag"
         call 10 hello
-        if [[ $status == 200 ]]; then rm -f "$flag"; fi
+        if [[ $status != 200 ]]; then : > "$flag"; fi
     fi
     rest 5000
 done

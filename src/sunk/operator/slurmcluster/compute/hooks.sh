@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Sourced by prelock and hello: one call to the hook API of the syncer.
+# Sourced by prelock, hello and reboot: one call to the hook API of the syncer.
 #
 # The token is in no command line and in no variable that a child has: curl reads it from a pipe. What the environment of
 # a Pod says about proxies, and root's .curlrc, do not count.

@@ -93,4 +93,6 @@ done
 say "not locked within $timeout s by the syncer at $server. Last answer: $answered. Last failure: $failed"
 : > "$flag"
 drain "$unreached"
+# The service may have called before the drain was there, and have been answered.
+: > "$flag"
 exit 1

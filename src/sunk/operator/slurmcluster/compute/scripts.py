@@ -19,7 +19,7 @@ from sunk.model.contract import clusterobjects, hooks
 from sunk.model.refusal import Refusal
 from sunk.operator.slurmcluster.builders.metadata import COMPUTE, metadata
 from sunk.operator.slurmcluster.resolve import ResolvedCluster
-from sunk.operator.slurmcluster.slurmconf.conf import SCRIPTS
+from sunk.operator.slurmcluster.slurmconf.conf import SCRIPTS, may_reboot
 
 LEAVE: Final = f"{SCRIPTS}/leave"
 SICK: Final = f"{SCRIPTS}/sick"
@@ -60,6 +60,7 @@ _UNKILLABLE: Final = Path(__file__).with_name("unkillable.sh").read_text()
 # drain, or of FAIL, is left as it is: it may be a person's, and under another name it would be lifted one day.
 _HOOKS: Final = Path(__file__).with_name("hooks.sh").read_text()
 _PRELOCK: Final = Path(__file__).with_name("prelock.sh").read_text()
+_REBOOT: Final = Path(__file__).with_name("reboot.sh").read_text()
 _SAY_HELLO: Final = Path(__file__).with_name("hello.sh").read_text()
 _LEAVE: Final = Path(__file__).with_name("leave.sh").read_text()
 _WRITE_ENVIRONMENT: Final = Path(__file__).with_name("job_environment.sh").read_text()
@@ -106,6 +107,7 @@ def around_jobs(cluster: ResolvedCluster) -> dict[str, str]:
     locks = cluster.spec.syncer.enabled
     first = f"{PRELOCK} || exit\n" if locks else ""
     ours = {"prelock": _PRELOCK, "hooks": _HOOKS, "hook-settings": hook_settings(cluster)} if locks else {}
+    ours |= {"reboot": _REBOOT} if may_reboot(cluster) else {}
     return ours | {
         "prolog": _IN_ORDER.format(folder=PROLOGS, what="prolog", sick=SICK, first=first),
         "epilog": _IN_ORDER.format(folder=EPILOGS, what="epilog", sick=SICK, first=""),

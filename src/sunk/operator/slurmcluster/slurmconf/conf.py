@@ -31,6 +31,7 @@ SCRIPTS: Final = "/etc/sunk/scripts"
 PROLOG: Final = f"{SCRIPTS}/prolog"
 EPILOG: Final = f"{SCRIPTS}/epilog"
 UNKILLABLE: Final = f"{SCRIPTS}/unkillable"
+REBOOT: Final = f"{SCRIPTS}/reboot"
 JWT_KEY: Final = "jwt_hs256.key"
 EXTRA: Final = "slurmConfig.extraConfig"
 
@@ -244,7 +245,13 @@ def _scripts(cluster: ResolvedCluster) -> Settings:
         "Prolog": PROLOG,
         "Epilog": EPILOG if config.epilog else "",
         "UnkillableStepProgram": UNKILLABLE,
+        "RebootProgram": REBOOT if may_reboot(cluster) else "",
     }
+
+
+def may_reboot(cluster: ResolvedCluster) -> bool:
+    """Whether nodes can have their machines rebooted: the syncer asks for it, if it may."""
+    return cluster.spec.syncer.enabled and cluster.spec.syncer.node_permissions.enabled
 
 
 def _cgroup_conf(cluster: ResolvedCluster) -> str:

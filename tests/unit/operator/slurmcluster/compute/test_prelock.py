@@ -27,7 +27,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 TOKEN = "eyJ.secret.token"  # noqa: S105 - nobody believes it
 ENV = {"SLURM_JOB_ID": "4711", "SLURM_JOB_RESTART_COUNT": "2", "SLURMD_NODENAME": "slurm-cpu-1"}
 DRAINED = "Name State=IDLE+DRAIN ThreadsPerCore=1"
-CLUSTER = cluster({"compute": {"nodes": {"cpu": {"enabled": True}}}})
+CLUSTER = cluster({"compute": {"nodes": {"cpu": {"enabled": True}}}, "syncer": {"nodePermissions": {"enabled": True}}})
 SECONDS = 3
 """For those that wait until the time is over. All others have plenty, because this machine may be busy."""
 PLENTY = 120
@@ -56,7 +56,7 @@ class Place:
         self.settings()
         texts = scripts.around_jobs(CLUSTER)
         texts["hello"] = built(CLUSTER, "ConfigMap", "slurm-compute-s6")["data"][f"{scripts.HELLO}.script"]
-        for name in ("prelock", "hooks", "sick", "prolog", "hello"):
+        for name in ("prelock", "hooks", "sick", "prolog", "hello", "reboot"):
             self.write(f"scripts/{name}", self._here(texts[name]))
 
     def _here(self, text: str) -> str:
@@ -66,6 +66,7 @@ class Place:
             "PATH=/usr/sbin:": f"PATH={self.folder}/bin:/usr/sbin:",
             "REFUSALS_MS=20000": "REFUSALS_MS=1000",
             "rest 5000": "rest 1000",
+            "PAUSE_MS=2000": "PAUSE_MS=100",
         }
         for there, place in here.items():
             text = text.replace(there, place)
@@ -369,11 +370,8 @@ async def test_the_service_calls_until_it_is_answered_and_then_rests(place: Plac
         )
         try:
             async with asyncio.timeout(60):
-                while not seen:
+                while len(seen) < 2 or place.flag.exists():
                     await asyncio.sleep(0.05)
-                assert place.flag.exists(), "not answered yet"
-                while place.flag.exists():
-                    await asyncio.sleep(0.1)
             await asyncio.sleep(2)
         finally:
             program.kill()
@@ -381,7 +379,67 @@ async def test_the_service_calls_until_it_is_answered_and_then_rests(place: Plac
     assert seen == [("GET", "/v1/nodes/slurm-cpu-1/hello")] * 2
 
 
+async def test_a_drain_that_is_set_while_the_service_is_answered_keeps_its_flag(place: Place) -> None:
+    seen: list[str] = []
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        if not seen:
+            place.flag.touch()  # as a prolog does whose drain the answer does not know of
+        seen.append(request.path)
+        return web.json_response({})
+
+    async with serving(place, handler):
+        program = await asyncio.create_subprocess_exec(
+            place.folder / "scripts/hello", env={"POD_NAME": "slurm-cpu-1"}, stderr=asyncio.subprocess.PIPE
+        )
+        try:
+            async with asyncio.timeout(60):
+                while len(seen) < 2 or place.flag.exists():
+                    await asyncio.sleep(0.05)
+        finally:
+            program.kill()
+            await program.wait()
+
+
+async def test_an_answer_to_the_service_just_before_the_drain_does_not_lose_the_flag(place: Place) -> None:
+    place.seconds = SECONDS
+    place.state("Name State=IDLE ThreadsPerCore=1", "none")
+    taken = (place.folder / "bin/scontrol").read_text() + f"rm -f {place.flag}\n"
+    place.write("bin/scontrol", taken)
+    ended = await place.run()
+    assert (ended.code, place.drains(), place.flag.exists()) == (1, [hooks.UNREACHED], True)
+
+
+async def test_a_reboot_is_asked_for_until_it_is_granted(place: Place) -> None:
+    seen: list[tuple[str, str]] = []
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        seen.append((request.method, request.path))
+        return web.json_response({"result": "requested"}, status=200 if len(seen) > 1 else 503)
+
+    async with serving(place, handler):
+        assert (await place.run("reboot", SLURMD_NODENAME="", POD_NAME="slurm-cpu-1")).code == 0
+    assert seen == [("POST", "/v1/nodes/slurm-cpu-1/reboot")] * 2
+
+
+async def test_a_reboot_that_is_refused_says_why(place: Place) -> None:
+    async with serving(place, answers((403, {"message": "Reboots are not allowed"}))):
+        ended = await place.run("reboot")
+    assert ended.code == 1
+    assert "asked 5 times: status 403: " in ended.log
+    assert "Reboots are not allowed" in ended.log
+    ended = await place.run("reboot")
+    assert ended.code == 1
+    assert "Failed to connect" in ended.log
+    assert place.drains() == []
+
+
 def test_without_a_syncer_nothing_waits() -> None:
     alone = scripts.around_jobs(cluster({"syncer": {"enabled": False}}))
     assert "prelock" not in alone
     assert "prelock" not in alone["prolog"]
+
+
+@pytest.mark.parametrize("syncer", [{}, {"enabled": False, "nodePermissions": {"enabled": True}}])
+def test_without_permission_or_syncer_there_is_no_program_for_reboots(syncer: dict[str, Any]) -> None:
+    assert "reboot" not in scripts.around_jobs(cluster({"syncer": syncer}))

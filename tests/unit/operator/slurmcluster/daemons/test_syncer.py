@@ -13,7 +13,9 @@ from sunk.model import names
 from sunk.model.cluster.daemons import SyncerSettings
 from sunk.operator.slurmcluster.daemons.syncer import arguments, rules, variables
 from sunk.operator.slurmcluster.objects import NEVER_MET
-from sunk.syncer.commands import syncer as command
+from sunk.syncer.commands import HookOptions, syncer as command
+from sunk.syncer.hooks.api import HookSettings
+from sunk.syncer.hooks.reboot import RebootSettings
 
 SYNCER = ("Deployment", "slurm-syncer")
 
@@ -57,6 +59,19 @@ def test_it_is_told_of_the_hook_api_by_variables_so_that_an_older_one_starts_too
         "SUNK_NODE_PERMISSIONS": "true",
     }
     assert not any("hooks" in argument for argument in arguments(cluster()))
+
+
+def test_what_it_is_told_of_the_hook_api_reaches_the_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = {"hooksAPI": {"timeout": 90, "nodeRebootReason": "again"}, "nodePermissions": {"enabled": True}}
+    bare = command.make_context("syncer", ["--cluster=slurm"]).params
+    assert bare["hooks_port"] == 0, "outside of Pods nothing is served unless it is asked for"
+    for name, value in variables(cluster({"syncer": wanted})).items():
+        monkeypatch.setenv(name, value)
+    read = command.make_context("syncer", arguments(cluster())).params
+    settings = HookOptions(**{name: read[name] for name in signature(HookOptions).parameters}).settings()
+    assert settings == HookSettings(
+        port=8443, timeout=90.0, reboot=RebootSettings(allowed=True, condition="PhaseState", reason="again")
+    )
 
 
 def test_another_slurm_user_is_followed() -> None:

@@ -91,6 +91,15 @@ def test_what_people_set_takes_the_place_of_ours_and_lists_are_joined() -> None:
     assert {"batch_sched_delay=0", "bf_continue"} <= set(line.partition("=")[2].split(","))
 
 
+def test_a_reboot_is_asked_of_the_syncer_where_it_may_ask_for_one() -> None:
+    allowed = {"nodePermissions": {"enabled": True}}
+    assert conf({"syncer": allowed})["RebootProgram"] == "/etc/sunk/scripts/reboot"
+    assert "RebootProgram" not in conf({})
+    assert "RebootProgram" not in conf({"syncer": allowed | {"enabled": False}})
+    theirs = {"slurmConfig": {"extraConfig": "RebootProgram=/opt/reboot"}}
+    assert conf({"syncer": allowed} | theirs)["RebootProgram"] == "/opt/reboot"
+
+
 @pytest.mark.parametrize("where", ["schedulerParameters", "extraConfig"])
 def test_what_people_say_of_a_parameter_of_ours_is_what_counts(where: str) -> None:
     said = {"schedulerParameters": "sched_interval=60", "extraConfig": "SchedulerParameters=sched_interval=60\n"}[where]
