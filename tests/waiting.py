@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable
 
-
 LONGEST_PAUSE = 2.0
 
 
