@@ -90,5 +90,7 @@ async def test_two_thousand_nodes_get_their_pods_and_then_nothing_is_written(kub
         # One more look at everything, which ends in a status: nothing else is to be written for it.
         await stage.change(replicas=count)
         await stage.settled(count)
+        # The status can be read before the answer to its write has come back to the operator.
+        await eventually(stage.nodeset, lambda _: len(operator.tried) > written)
         assert {one.resource for one in operator.tried[written:]} == {"nodesets/status"}
         assert len(operator.tried) - written <= 2
