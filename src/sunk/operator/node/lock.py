@@ -65,7 +65,7 @@ def plan(node: Node, pod: Pod | None, *, slurm_only: bool, linger: timedelta, no
         return None
     if slurm_only or is_wanted(pod):
         return _towards_locked(node, request, owner=pod.metadata.uid)
-    if _running(pod) != "False":
+    if not _is_idle(pod):
         return None
     return _towards_unlocked(node, pod, request, linger=linger, now=now)
 
@@ -84,6 +84,12 @@ def is_wanted(pod: Pod) -> bool:
 def _running(pod: Pod) -> str:
     said = condition(pod.status.conditions, names.SLURM_RUNNING)
     return "" if said is None else said.status
+
+
+def _is_idle(pod: Pod) -> bool:
+    """Whether Slurm surely runs nothing there. It does not where it has no such node, and a Pod may never register."""
+    said = condition(pod.status.conditions, names.SLURM_RUNNING)
+    return said is not None and (said.status == "False" or said.reason == names.NOT_REGISTERED)
 
 
 def _towards_locked(node: Node, request: LockRequest, *, owner: str) -> LockAction | None:

@@ -195,8 +195,19 @@ class LockControl:
             return None
         if known.listed is None:
             known.listed = now
+        await self._acknowledge(subject.node, action)
         self._tell_who(subject.node, known, waiting_note(found, action.request))
         return max(known.listed + RELIST - loopclock.now(), AGAIN)
+
+    async def _acknowledge(self, node: Node, action: Look) -> None:
+        """Say that a request is known though somebody is in the way.
+
+        Otherwise an answer to an earlier one would stand there, and whoever waits in vain could not tell work that does not
+        leave, which drains the node until a person has looked, from an operator that does not run.
+        """
+        held, wanted = lock.answer(node.metadata.annotations), action.answer
+        if held is None or held.number < wanted.number:
+            await self._write(node, LockAnswer(lock.PENDING, wanted.number, wanted.owner), kind="take")
 
     def _tell_who(self, node: Node, known: PendingLock, note: str) -> None:
         now = loopclock.now()

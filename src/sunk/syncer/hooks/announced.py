@@ -136,6 +136,10 @@ class Announced:
             announcement.counts = announcement.seen = True
             if not announcement.waiting:
                 self._drop(announcement)
+        elif not announcement.waiting:
+            # Slurm has an earlier run of that job. No prolog waits that could know better.
+            self._drop(announcement)
+            self._tell(node)
 
     def _drop(self, announcement: Announcement) -> None:
         self._unsettled.pop(announcement, None)

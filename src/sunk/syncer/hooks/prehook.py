@@ -70,10 +70,10 @@ class LockView(Struct, frozen=True):
     runs: frozenset[JobRun]
     given: LockAnswer | None
 
-    @property
-    def noticed(self) -> bool:
-        """The Node controller knows of a request of this Pod."""
-        return self.given is not None and self.given.owner == self.uid and self.given.state != lock.UNLOCKED
+    def noticed(self, number: int) -> bool:
+        """Whether the Node controller knows of this request. An answer to an earlier one says nothing about that."""
+        given = self.given
+        return given is not None and given.owner == self.uid and given.number >= number and given.state != lock.UNLOCKED
 
 
 class Locked(Struct, frozen=True):
@@ -122,7 +122,7 @@ def timed_out(seen: LockView | None, *, call: LockCall, number: int | None) -> H
     state = "unreadable" if seen is None or seen.given is None else seen.given.state
     if number is None:
         return _told(503, f"The lock was not requested for job {call.run}: no syncer leads, or it cannot write.")
-    if seen is None or not seen.noticed:
+    if seen is None or not seen.noticed(number):
         return _told(503, f"Request {number} was not answered: the lock of the Node is {state}. Does the operator run?")
     wanted = "strict lock" if call.strict else "lock"
     return HookAnswer(

@@ -32,9 +32,9 @@ OURS = {"key": names.LOCK, "value": "true", "effect": "NoExecute"}
 THEIRS = {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}
 
 
-def pod(request: LockRequest | str | None = None, *, running: str = "", uid: str = "pod") -> Pod:
+def pod(request: LockRequest | str | None = None, *, running: str = "", uid: str = "pod", reason: str = "") -> Pod:
     text = lock.write(request) if isinstance(request, LockRequest) else request
-    said = {"type": names.SLURM_RUNNING, "status": running, "lastTransitionTime": NOW - IDLE_FOR}
+    said = {"type": names.SLURM_RUNNING, "status": running, "reason": reason, "lastTransitionTime": NOW - IDLE_FOR}
     body = {
         "metadata": {"name": "gpu-1", "uid": uid, "annotations": {} if text is None else {names.LOCK_REQUEST: text}},
         "status": {"conditions": [said] if running else []},
@@ -117,6 +117,11 @@ def test_a_lock_that_is_no_longer_wanted_before_it_was_there_ends_at_once() -> N
     assert decide(node(answer("pending"), OURS), pod(LockRequest(1), running="False")) == Release(answer("false"))
 
 
+def test_a_date_near_the_end_of_all_dates_keeps_nothing_locked() -> None:
+    last = datetime.max.replace(tzinfo=UTC)
+    assert decide(node(answer("locked"), OURS), idle_since(last)) == Release(answer("false"))
+
+
 def test_an_unlocked_node_is_left_alone_and_a_taint_without_a_lock_taken_off() -> None:
     idle = pod(LockRequest(1), running="False")
     assert decide(node(), idle) is None
@@ -134,6 +139,15 @@ def test_a_node_that_is_only_slurms_stays_locked() -> None:
 @pytest.mark.parametrize("of", [node(), node(answer("locked"), OURS), node(answer("pending", 3, "other"), OURS)])
 def test_what_is_unknown_keeps_what_is(of: Node, by: Pod | None) -> None:
     assert decide(of, by) is None
+
+
+def test_a_pod_that_never_registers_does_not_keep_a_lock() -> None:
+    """Slurm has no such node, so it runs nothing there; and a Pod with a bad image stays like that."""
+    nowhere = pod(LockRequest(3), running="Unknown", reason=names.NOT_REGISTERED)
+    assert decide(node(answer("locked", 3), OURS), nowhere, linger=0) == Release(answer("false", 3))
+    assert decide(node(answer("locked", 3, "before"), OURS), nowhere) == Release(answer("false", 3))
+    asked = pod(SEVEN, running="Unknown", reason=names.NOT_REGISTERED)
+    assert decide(node(answer("locked"), OURS), asked) is None, "what cannot be believed keeps its jobs"
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,17 @@ async def test_a_call_that_was_given_up_is_remembered_until_a_read_shows_its_job
         assert now.over == []
 
 
+@pytest.mark.parametrize("row", [job(), job(7, "n2"), job(7, "", JobBase.PENDING)], ids=str)
+async def test_a_run_that_slurm_has_not_come_to_is_forgotten_once_nobody_waits_for_it(row: Job) -> None:
+    """Whoever is root in a Pod may name a run of the far future, and would have its Node locked for ever."""
+    async with world(row) as now:
+        now.announced.release(now.announced.announce("n1", JobRun(7, 65535), strict=True))
+        await asyncio.sleep(PERIOD)
+        assert now.announced.of("n1") == {}
+        assert len(now.announced) == 0
+        assert "n1" in now.told
+
+
 @pytest.mark.parametrize("row", [ENDING, REQUEUING, job(restarts=1), job(7, "n2")], ids=str)
 async def test_a_run_is_over_when_its_job_ends_is_requeued_or_leaves_the_node(row: Job) -> None:
     async with world() as now:

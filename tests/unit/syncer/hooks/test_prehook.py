@@ -125,7 +125,9 @@ def test_whose_fault_it_is_that_the_time_is_over() -> None:
         "answered": 5,
     }
     assert "7/0" in stuck.body["message"]
-    assert timed_out(answered("locked", 4), call=NORMAL, number=5).status == 408
+    assert timed_out(answered("locked", 5), call=STRICT, number=5).status == 408
+    assert timed_out(answered("locked", 4), call=NORMAL, number=5).status == 503, "left over from an earlier job"
+    assert timed_out(answered("pending", 4), call=NORMAL, number=5).status == 503
     assert timed_out(answered("false", 4), call=NORMAL, number=5).status == 503, "no operator has taken notice"
     assert timed_out(answered("locked", 5), call=NORMAL, number=None).status == 503, "nobody has asked"
     assert timed_out(None, call=NORMAL, number=5).status == 503

@@ -4,7 +4,9 @@
 #   answer of the hook API                 what is made of it
 #   200 locked                             0
 #   200 not-needed                         0: the job is ending, and a cancelled job must drain nothing
-#   408 timeout                            other work did not leave in time: drain with the reason `timed_out`, 1
+#   408 timeout                            other work did not leave in time: drain with the reason `timed_out`, 1.
+#                                          If it had less than half of that time, because the syncer was away
+#                                          before, as if there was no answer
 #   400 401 403 413                        tried again for a moment, because a token may be renewed; then as if there
 #                                          was no answer
 #   404                                    the syncer does not know this Pod yet: tried again until the time is over
@@ -19,7 +21,7 @@
 # those of hook-settings, a file beside this one.
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin
 # shellcheck source=src/sunk/operator/slurmcluster/compute/hooks.sh
-. /etc/sunk/scripts/hooks
+. /etc/sunk/scripts/hooks || exit 1
 readonly REFUSALS_MS=20000
 
 # To the log of slurmd, as one line whatever was answered.
@@ -34,6 +36,11 @@ say() {
 if [[ ! -d $hooks ]]; then
     say "this Pod has no $hooks: not waiting for other work to leave the Node"
     exit 0
+fi
+
+if [[ -z $timeout || -z $timed_out || -z $unreached ]]; then
+    say "there is no /etc/sunk/scripts/hook-settings, or not all of it"
+    exit 1
 fi
 
 now() {
@@ -73,6 +80,8 @@ while :; do
         200/locked | 200/not-needed) exit 0 ;;
         408/timeout)
             say "other work did not leave this Node in time: $answer"
+            # Too little of it was left when the syncer was there again.
+            ((given * 2 >= timeout)) || break
             drain "$timed_out"
             exit 1
             ;;

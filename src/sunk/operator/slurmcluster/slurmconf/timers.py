@@ -92,5 +92,7 @@ def _prolog_flags(text: str) -> Iterator[str]:
     said = {flag.strip().lower() for flag in text.split(",")}
     if said & _IMPLIES_ALLOC:
         said.add("alloc")
+    if "serial" in said:
+        yield f"PrologFlags={text} must not contain Serial: prologs of a node would wait for each other, beyond the time that Slurm gives them."
     if _FLAGS - said:
         yield f"PrologFlags={text} must contain {FLAGS}: otherwise jobs start before other work has left all their Nodes."

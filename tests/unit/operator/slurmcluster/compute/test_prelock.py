@@ -304,16 +304,53 @@ async def test_an_answer_that_takes_its_time_is_waited_for(place: Place) -> None
         ((503, {}), DRAINED, "k8s: cordon", []),
         ((503, {}), DRAINED, "bob: bad fan", []),
         ((503, {}), "Name State=FAIL ", "none", []),
+        ((503, {}), "Name State=DOWN ", "bob: bad fan", []),
+        ((503, {}), "Name State=DOWN ", "Not responding", [hooks.UNREACHED]),
+        ((503, {}), "Name State=DOWN ", "none", [hooks.UNREACHED]),
     ],
 )
 async def test_what_others_have_said_of_the_node_stays(
     place: Place, reply: tuple[int, Any], state: str, reason: str, expected: list[str]
 ) -> None:
     place.state(state, reason)
-    place.seconds = SECONDS
+    place.seconds = PLENTY if reply[0] == 408 else SECONDS
     async with serving(place, answers(reply)):
         assert (await place.run()).code == 1
     assert place.drains() == expected
+
+
+async def test_a_slurmctld_that_does_not_answer_is_asked_again_before_anything_is_said(place: Place) -> None:
+    """A person may have drained the node, and a drain by us would be lifted one day."""
+    place.write(
+        "bin/scontrol", f'#!/bin/bash\nprintf "%s|" scontrol "$@" >> {place.calls}\necho >> {place.calls}\nexit 1\n'
+    )
+    place.seconds = SECONDS
+    async with serving(place, answers((503, {}))):
+        assert (await place.run()).code == 1
+    assert place.drains() == []
+    assert place.calls.read_text().count("show|node") == 4
+
+
+async def test_work_that_had_little_time_to_leave_is_not_blamed(place: Place) -> None:
+    """The syncer was away until shortly before the end: the drain must be one that ends by itself."""
+    place.seconds = 6
+
+    async def late(request: web.Request) -> web.StreamResponse:
+        if (await request.json())["timeout"] * 2 >= place.seconds:
+            return web.json_response({}, status=503)
+        return web.json_response({"result": "timeout"}, status=408)
+
+    async with serving(place, late):
+        assert (await place.run()).code == 1
+    assert place.drains() == [hooks.UNREACHED]
+    assert place.flag.exists()
+
+
+@pytest.mark.parametrize("missing", ["hooks", "hook-settings"])
+async def test_without_its_own_files_no_job_starts(place: Place, missing: str) -> None:
+    (place.folder / "scripts" / missing).unlink()
+    ended = await place.run()
+    assert (ended.code, place.drains()) == (1, [])
 
 
 async def test_a_pod_that_was_made_before_there_were_hooks_starts_its_jobs(place: Place) -> None:

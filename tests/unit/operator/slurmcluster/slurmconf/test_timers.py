@@ -66,6 +66,7 @@ SUM = "syncer.hooksAPI.timeout 300 + 60 s to drain the node = 360 s"
         ('AuthInfo="ttl=60"', "ttl=60 is too short"),
         ("PrologFlags=DeferBatch", "PrologFlags=DeferBatch must contain Alloc,DeferBatch"),
         ("PrologFlags=Alloc", "must contain Alloc,DeferBatch"),
+        ("PrologFlags=Alloc,DeferBatch,Serial", "must not contain Serial"),
         ("PrologFlags=Alloc,Contain", "must contain Alloc,DeferBatch"),
         ("Prolog=/opt/mine", "runs the scripts of slurmConfig.slurmd.prologConfigMap. Put yours there"),
     ],
