@@ -185,7 +185,7 @@ class Door:
 async def served(kube: Kube, folder: Path, door: Door) -> AsyncIterator[Served]:
     made = certificate()
     write(folder, made)
-    settings = HookServerSettings(folder=folder, host="127.0.0.1", port=0, most_calls=1000, patience=2.0)
+    settings = HookServerSettings(folder=folder, host="127.0.0.1", port=0, most_calls=1000)
     server = HookServer(settings, {"pre-hook": door.hook}, verifier=by_keys(kube), admit=door.admit)
     server.bind()
     connector = aiohttp.TCPConnector(limit=0)
@@ -312,7 +312,6 @@ async def test_in_a_process_calls_are_sent_away_the_moment_it_is_told_to_stop(
         async with asyncio.timeout(30):
             while (await ask("/readyz"))[0] != 200:
                 await asyncio.sleep(0.1)
-        await asyncio.sleep(0.2)
         call = asyncio.create_task(found.call(token=await token(kube, made)))
         await found.until(lambda: found.waiting() == 1)
         assert 'sunk_test_hook_calls{hook="pre-hook"} 1.0' in (await ask("/metrics"))[1]

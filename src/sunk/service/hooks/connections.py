@@ -148,6 +148,7 @@ class Connections:
         self._strangers: dict[socket.socket, None] = {}
         """The oldest first."""
         self._handshakes: set[asyncio.Task[None]] = set()
+        self.listening = False
         self.cut = 0
         """Strangers that had to go for others."""
 
@@ -158,6 +159,7 @@ class Connections:
     async def run(self, listening: socket.socket) -> Never:
         """Accept connections for ever."""
         listening.listen(_BACKLOG)
+        self.listening = True
         loop = asyncio.get_running_loop()
         while True:
             connection = None

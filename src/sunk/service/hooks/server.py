@@ -98,7 +98,7 @@ class HookServer:
         return found
 
     def unready(self) -> str:
-        return self._certificate.unready()
+        return self._certificate.unready() or ("" if self._connections.listening else "not listening yet")
 
     def statistics(self) -> HookStatistics:
         return HookStatistics(
@@ -131,7 +131,7 @@ class HookServer:
         raise AssertionError("this event is never set")
 
     async def _accept(self, listening: socket.socket) -> Never:
-        while self.unready():  # noqa: ASYNC110 - files are looked at, and nobody says when they come
+        while self._certificate.unready():  # noqa: ASYNC110 - files are looked at, and nobody says when they come
             await asyncio.sleep(_GLANCE)
         await self._connections.run(listening)
 

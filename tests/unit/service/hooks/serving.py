@@ -179,7 +179,7 @@ class Served(Struct):
         """A connection after its handshake."""
         return await asyncio.open_connection("127.0.0.1", self.server.port, ssl=self.tls(), server_hostname=NAME)
 
-    async def until(self, check: Callable[[], bool], *, seconds: float = 10) -> None:
+    async def until(self, check: Callable[[], bool], *, seconds: float = 60) -> None:
         async with asyncio.timeout(seconds):
             while not check():
                 await asyncio.sleep(0.01)
