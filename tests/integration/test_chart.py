@@ -275,7 +275,7 @@ def test_the_operator_tolerates_the_lock_whatever_else_it_is_told_to(helm: Helm)
 
 @pytest.mark.parametrize("seconds", ["0", "2.5", "10"])
 def test_the_operator_is_told_how_long_locks_linger(helm: Helm, seconds: str) -> None:
-    rendered = yaml.safe_load_all(helm("template", "sunk", str(CHART), "--set", f"lockLinger={seconds}"))
+    rendered = yaml.safe_load_all(helm("template", "sunk", str(CHART), "--set-json", f"lockLinger={seconds}"))
     (deployment,) = [one for one in rendered if one and one["kind"] == "Deployment"]
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     assert {"name": "SUNK_LOCK_LINGER", "value": seconds} in container["env"]

@@ -113,6 +113,19 @@ async def test_a_job_waits_until_other_work_is_evicted_and_that_is_told(stage: S
     assert f"{stage.namespace}/web" in await node_event(stage, "Evicting")
 
 
+async def test_the_end_of_a_pod_calls_for_the_lock_and_no_timer_is_needed(
+    stage: Stage, operator: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del operator
+    monkeypatch.setattr("sunk.operator.node.lockcontrol.RELIST", 3600.0)
+    await tenant(stage, "web", stop_after="1s")
+    await tenant(stage, "orphan", meta={"annotations": {names.JOB_ID: "6"}}, tolerations=EVERYTHING)
+    await ask(stage, SEVEN)
+    await pod_says(stage, "pending")
+    await stage.client.delete(PODS, "orphan", namespace=stage.namespace)
+    await is_locked(stage)
+
+
 async def test_a_pod_that_is_bound_in_the_same_moment_is_never_beside_a_job(stage: Stage, operator: Operator) -> None:
     """L3: whatever comes first, the Pod was waited for, or its kubelet has refused it."""
     del operator
