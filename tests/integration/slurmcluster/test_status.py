@@ -151,7 +151,7 @@ def test_a_cluster_is_shown_with_what_is_wrong_with_it_and_its_members(world: Wo
     assert "ConfigApplied: BadConfiguration  keeping the previous configuration: Unknown key Foo (" in out
     assert "  controller 0/1  login 0/0" in out
     rows = {words[0]: words for words in map(str.split, out.splitlines()) if words}
-    assert rows["slurm-gpu"] == ["slurm-gpu", "3", "3", "3", "3", "1", "3", "1"]
+    assert rows["slurm-gpu"] == ["slurm-gpu", "3", "3", "3", "3", "1", "3", "1", "0", "0"]
     assert rows["gone"][:3] == ["gone", "gpu-4", "joined"]
     assert "cordoned; drained in Slurm: alice: bad fan (" in out
     assert "gpu-3   leaving   scaled in\n" in out
