@@ -13,6 +13,7 @@ from tests.integration.syncer.stage import CLUSTER, Stage, on_stage
 from sunk.kube.api.patch import Merge
 from sunk.kube.core import NODES, PODS, condition
 from sunk.kube.resource import Record, Resource
+from sunk.local.slurm.component import Component
 from sunk.local.slurm.running import PYTHON
 from sunk.model import names
 from sunk.model.contract import hooks, lock
@@ -46,8 +47,18 @@ except (OSError, http.client.HTTPException) as nobody:
 class Api:
     """The hook API as seen from the machine that it is on."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: Stage, *, on: str = "syncer") -> None:
         self.stage = stage
+        self.on = on
+
+    async def certify(self) -> None:
+        """Give it a certificate, and wait until it serves."""
+        made = issue(("localhost",), now=datetime.now(UTC))
+        folder = self.stage.slurm.layout.folder / f"ours-{self.on}" / "kube"
+        for name, text in (("ca.crt", made.ca), (hooks.KEY, made.key), (hooks.CERTIFICATE, made.certificate)):
+            (folder / name).write_text(text)
+            (folder / name).chmod(0o644)
+        await self.stage.eventually(lambda: self.call("GET", "x/hello"), lambda found: found[0] == 401)
 
     async def token(self, name: str) -> str:
         """As the kubelet gets it: bound to the Pod, for this cluster's syncer."""
@@ -65,7 +76,7 @@ class Api:
     async def call(self, method: str, path: str, *, token: str = "", body: str = "") -> tuple[int, Any]:
         said = json.dumps([method, path, token, body])
         answer = await asyncio.to_thread(
-            self.stage.slurm.run, PYTHON, "-c", _CALL, on="syncer", stdin=said, timeout=120.0
+            self.stage.slurm.run, PYTHON, "-c", _CALL, on=self.on, stdin=said, timeout=120.0
         )
         status, found = json.loads(answer)
         return status, found
@@ -99,17 +110,8 @@ class Api:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def served(stage: Stage) -> AsyncIterator[Api]:
     """With a certificate, which comes after the syncer has started."""
-    made = issue(("localhost",), now=datetime.now(UTC))
-    folder = stage.slurm.layout.folder / "ours-syncer" / "kube"
-    for name, text in (("ca.crt", made.ca), (hooks.KEY, made.key), (hooks.CERTIFICATE, made.certificate)):
-        (folder / name).write_text(text)
-        (folder / name).chmod(0o644)
     found = Api(stage)
-
-    async def reached() -> int:
-        return (await found.call("GET", "x/hello"))[0]
-
-    await stage.eventually(reached, lambda status: status == 401)
+    await found.certify()
     yield found
 
 
@@ -187,6 +189,29 @@ async def test_a_syncer_that_dies_while_prologs_wait_answers_when_it_is_back(sta
     await stage.eventually(again, lambda found: found == (200, {"result": "locked"}))
     assert await served.asks("e1", job) == request
     await stage.scancel(job)
+
+
+async def test_a_standby_answers_by_what_the_leader_writes(stage: Stage, served: Api) -> None:
+    """G2."""
+    await stage.join("k1")
+    who = ("--cluster", CLUSTER, "--namespace", stage.namespace, "--identity", "standby-on-stage")
+    rights = stage.slurm.layout.folder / "ours-syncer" / "kube" / "config"
+    standby = await asyncio.to_thread(
+        Component, stage.slurm, "standby", api=stage.api, command=("sunk", "syncer", *who, *SYNCER), kubeconfig=rights
+    )
+    await asyncio.to_thread(standby.start)
+    try:
+        other = Api(stage, on="standby")
+        await other.certify()
+        job = await stage.sbatch("k1")
+        calling = asyncio.create_task(other.pre_hook("k1", job))
+        await served.asks("k1", job)
+        await served.answer("k1", "locked")
+        assert await calling == (200, {"result": "locked"})
+        assert await other.hello("k1") == 503, "only the leader lifts drains"
+        await stage.scancel(job)
+    finally:
+        await asyncio.to_thread(standby.kill)
 
 
 async def test_a_pod_that_is_replaced_while_it_waits_is_told(stage: Stage, served: Api) -> None:
