@@ -47,7 +47,7 @@ def test_scripts_of_compute_pods_find_each_other_and_their_variables() -> None:
     assert f". {SCRIPTS}/hooks\n" in reboot
     assert f"{scripts.POD_NAME}=" in reboot
     assert f"{scripts.PRELOCK} || exit\n" in around_jobs["prolog"]
-    assert f". {SCRIPTS}/hooks\n" in around_jobs["prelock"]
+    assert f". {SCRIPTS}/hooks || exit 1\n" in around_jobs["prelock"]
     assert f". {SCRIPTS}/hook-settings\n" in around_jobs["hooks"]
     assert f"hooks={hooks.FOLDER}\n" in around_jobs["hooks"]
     assert f'"$hooks/{hooks.TOKEN}"' in around_jobs["hooks"]
