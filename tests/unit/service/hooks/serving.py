@@ -6,7 +6,7 @@ import json
 import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -175,9 +175,21 @@ class Served(Struct):
         ) as reply:
             return Reply(reply.status, await reply.json())
 
+    async def persist(self) -> Reply:
+        """Call as prologs do, again and again: a machine that is busy may be too slow for a server in a hurry."""
+        async with asyncio.timeout(60):
+            while True:
+                with suppress(aiohttp.ClientConnectionError):
+                    return await self.call()
+
     async def open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """A connection after its handshake."""
-        return await asyncio.open_connection("127.0.0.1", self.server.port, ssl=self.tls(), server_hostname=NAME)
+        async with asyncio.timeout(60):
+            while True:
+                with suppress(ConnectionError):
+                    return await asyncio.open_connection(
+                        "127.0.0.1", self.server.port, ssl=self.tls(), server_hostname=NAME
+                    )
 
     async def until(self, check: Callable[[], bool], *, seconds: float = 60) -> None:
         async with asyncio.timeout(seconds):
@@ -194,7 +206,9 @@ async def served(
 ) -> AsyncIterator[Served]:
     made = certificate()
     write(folder, made)
-    chosen = structs.replace(HookServerSettings(folder=folder, host="127.0.0.1", port=0, most_calls=1000), **settings)
+    chosen = structs.replace(
+        HookServerSettings(folder=folder, host="127.0.0.1", port=0, most_calls=1000, patience=60.0), **settings
+    )
     source = Source(Signer())
     server = HookServer(chosen, hooks, verifier=verifier(source), admit=admit)
     server.bind()

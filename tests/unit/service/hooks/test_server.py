@@ -193,7 +193,7 @@ def request(found: Served, *, length: int = 0, token: str | None = None) -> byte
 async def test_what_is_no_http_is_answered_in_json(
     tmp_path: Path, text: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with served(tmp_path, {"pre-hook": echo}, patience=3.0) as found:
+    async with served(tmp_path, {"pre-hook": echo}) as found:
         reader, writer = await found.open()
         writer.write(text)
         answer = await asyncio.wait_for(reader.read(), 60)
@@ -328,7 +328,7 @@ async def test_headers_that_come_a_byte_at_a_time_are_cut_off_and_others_served(
                 await asyncio.sleep(0.05)
 
         dripping = asyncio.create_task(drip())
-        assert (await found.call()).status == 200
+        assert (await found.persist()).status == 200
         assert await asyncio.wait_for(reader.read(), 60) == b""
         dripping.cancel()
         await asyncio.wait((dripping,))
@@ -355,7 +355,7 @@ async def test_a_handshake_that_never_ends_is_cut_off_and_others_are_served(tmp_
         silent = [await asyncio.open_connection("127.0.0.1", found.server.port) for _ in range(10)]
         half = silent[0][1]
         half.write(b"\x16\x03\x01\x02\x00\x01")  # a record that promises a hello
-        assert (await found.call()).status == 200
+        assert (await found.persist()).status == 200
         for reader, writer in silent:
             assert await asyncio.wait_for(reader.read(), 60) == b""
             writer.close()
@@ -389,7 +389,7 @@ async def test_old_tls_is_refused(tmp_path: Path) -> None:
 
 async def test_strangers_make_room_for_others_the_oldest_first(tmp_path: Path) -> None:
     gate = Gate()
-    async with served(tmp_path, {"pre-hook": gate}, patience=60.0, most_strangers=20) as found:
+    async with served(tmp_path, {"pre-hook": gate}, most_strangers=20) as found:
         port = found.server.port
         hanging = asyncio.create_task(found.call())
         await found.until(lambda: found.waiting() == 1)
