@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
-from sunk.model.cluster.compute import S6Service
+from sunk.model.cluster.parts import S6Service
 from sunk.model.contract import clusterobjects, hooks
 from sunk.model.refusal import Refusal
 from sunk.operator.slurmcluster.builders.metadata import COMPUTE, metadata
