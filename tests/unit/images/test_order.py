@@ -94,7 +94,7 @@ def ran(folder: Path, script: str, *, limit: int = 0) -> tuple[subprocess.Comple
     (folder / "prepare").chmod(0o755)
     log = folder / "termination-log"
     log.touch()
-    words = [FOLDER / "oneshot", folder / "prepare", str(limit), log]
+    words = [str(FOLDER / "oneshot"), str(folder / "prepare"), str(limit), str(log)]
     done = subprocess.run(
         words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False
     )
@@ -151,6 +151,6 @@ def test_a_process_that_a_oneshot_leaves_behind_is_not_waited_for(tmp_path: Path
 def test_a_log_that_is_not_there_is_not_made(tmp_path: Path) -> None:
     (tmp_path / "prepare").write_text("#!/bin/bash\nexit 5")
     (tmp_path / "prepare").chmod(0o755)
-    words = [FOLDER / "oneshot", tmp_path / "prepare", "0", tmp_path / "none"]
+    words = [str(FOLDER / "oneshot"), str(tmp_path / "prepare"), "0", str(tmp_path / "none")]
     assert subprocess.run(words, check=False).returncode == 5
     assert not (tmp_path / "none").exists()

@@ -61,7 +61,8 @@ class Login:
         variables: dict[str, str] | None = None,
         seconds: int = 60,
     ) -> bool:
-        words, env = [SCRIPT, self.root, str(seconds)], {"PAM_USER": user, **(variables or {})}
+        env = {"PAM_USER": user, **(variables or {})}
+        words = [str(SCRIPT), str(self.root), str(seconds)]
         done = subprocess.run(words, input=password, env=env, capture_output=True, check=False)
         assert done.returncode in {0, 1}, done.stderr
         assert (done.stdout, done.stderr) == (b"", b"")
