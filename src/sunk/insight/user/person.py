@@ -209,6 +209,14 @@ def public_key(line: str, *, source: str) -> SshKey | None:
     return SshKey(found[1], f"SHA256:{digest}", comment=found[3] or "", source=source)
 
 
+def password_ways(published: Published) -> dict[str, str] | None:
+    """By directory: how logins reach it for a password. None if that could not be read."""
+    if published.settings is None:
+        return None
+    lines = (line.split("\t") for line in published.settings.get(people.PASSWORDS, "").splitlines())
+    return {fields[0]: fields[1] for fields in lines if len(fields) >= 3}  # noqa: PLR2004 - directory, way, address
+
+
 def sudo_groups(published: Published) -> Iterator[str]:
     """Groups that sudoers names, without the backslashes that it needs."""
     for line in ((published.settings or {}).get(people.SUDOERS, "")).splitlines():

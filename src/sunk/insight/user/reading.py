@@ -11,7 +11,7 @@ from typing import Final
 from msgspec import Struct
 
 from sunk.insight.user import slurm
-from sunk.insight.user.person import Person, Published, checked, day_of, find, report_of
+from sunk.insight.user.person import Person, Published, checked, day_of, find, password_ways, report_of
 from sunk.insight.user.rules import RuleView, rules_for
 from sunk.insight.user.slurm import PodView, SlurmView
 from sunk.insight.user.verdict import CONTROLLER, LOGIN, Situation, Verdict, job, login
@@ -101,6 +101,7 @@ class Survey:
             spec=self._spec,
             person=person,
             people_seen=published.users is not None or published.directory is not None,
+            passwords=password_ways(published),
             report=report_of(published),
             pods=views,
             slurm=slurm_view,
@@ -180,7 +181,7 @@ class Survey:
         if not found.ok:
             return PodView(name, component, trouble=first_line(found.stderr) or f"id ended with {found.code}")
         uid, gids = slurm.identity(found.stdout)
-        return PodView(name, component, known=True, uid=uid, gids=gids, shell=await self._shell(pod, person))
+        return PodView(name, component, known=True, uid=uid, gids=gids, has_shell=await self._shell(pod, person))
 
     async def _shell(self, pod: Pod, person: Person | None) -> bool | None:
         if person is None or component_of(pod) != LOGIN or not person.shell.startswith("/"):

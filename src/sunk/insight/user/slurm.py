@@ -108,7 +108,7 @@ class PodView(Struct, frozen=True):
     """None if the Pod could not be asked."""
     uid: int | None = None
     gids: tuple[int, ...] = ()
-    shell: bool | None = None
+    has_shell: bool | None = None
     """Whether the image has the user's shell; asked in login Pods."""
     trouble: str = ""
 

@@ -35,6 +35,8 @@ class Situation(Struct, frozen=True):
     person: Person | None = None
     people_seen: bool = True
     """Whether the files with users could be read."""
+    passwords: dict[str, str] | None = None
+    """By directory: `tls`, `starttls` or `plain`, as logins are told. None: not known."""
     report: PeopleReport | None = None
     pods: tuple[PodView, ...] = ()
     slurm: SlurmView = SlurmView()
@@ -44,12 +46,20 @@ class Situation(Struct, frozen=True):
     def directories(self) -> tuple[Directory, ...]:
         return tuple(one for one in self.spec.directory_service.directories if one.enabled)
 
+    @property
+    def directory_names(self) -> tuple[str, ...]:
+        return tuple(name_of(one) for one in self.directories)
+
     def state_of(self, directory: str) -> DirectoryReport | None:
         told = self.report.directories if self.report else ()
         return next((one for one in told if one.name == directory), None)
 
     def of(self, component: str) -> tuple[PodView, ...]:
         return tuple(pod for pod in self.pods if pod.component == component)
+
+
+def name_of(directory: Directory) -> str:
+    return directory.name or Directory().name
 
 
 class Reason(Struct, frozen=True, omit_defaults=True):
@@ -143,17 +153,17 @@ def _not_read(seen: Situation) -> Iterator[Reason]:
             advice=f"kubectl logs deploy/{clusterobjects.named(seen.cluster, people.AGENT)}",
         )
         return
-    for one in seen.directories:
-        told = seen.state_of(one.name)
+    for name in seen.directory_names:
+        told = seen.state_of(name)
         if told is None:
             yield Reason(
-                f"the directory agent has not read directory {one.name} yet",
+                f"the directory agent has not read directory {name} yet",
                 refuses=True,
                 advice=f"kubectl logs deploy/{clusterobjects.named(seen.cluster, people.AGENT)}",
             )
         elif told.state != people.AVAILABLE:
             yield Reason(
-                f"directory {one.name} is {told.state}{_because(told.message)}. {seen.name} was not among its users when "
+                f"directory {name} is {told.state}{_because(told.message)}. {seen.name} was not among its users when "
                 "it was last read",
                 refuses=True,
                 advice=_repair(told),
@@ -161,8 +171,7 @@ def _not_read(seen: Situation) -> Iterator[Reason]:
 
 
 def _in_no_directory(seen: Situation) -> Reason:
-    names = ", ".join(one.name for one in seen.directories)
-    text = f"neither the values nor a directory ({names}) have a user {seen.name}"
+    text = f"neither the values nor a directory ({', '.join(seen.directory_names)}) have a user {seen.name}"
     left_out = sum(one.skipped for one in seen.report.directories) if seen.report else 0
     if left_out:
         text += f". {'1 entry is' if left_out == 1 else f'{left_out} entries are'} left out, and at most ten of them are listed"
@@ -225,21 +234,24 @@ def _no_password(seen: Situation, person: Person) -> str:
     """Why a password does not help; empty if it does."""
     if person.source == VALUES:
         return "users of the values have no password"
-    directory = next((one for one in seen.directories if one.name == person.source), None)
-    if directory is None:
+    if not person.source:
         return "it is not known which directory would check a password"
-    if directory.start_tls is False and "ldaps://" not in (directory.ldap_uri or ""):
-        return f"directory {directory.name} is read unencrypted (startTLS: false), so it is sent no passwords"
-    told = seen.state_of(directory.name)
+    directory, told = person.source, seen.state_of(person.source)
+    if seen.passwords is not None:
+        match seen.passwords.get(directory):
+            case "plain":
+                return f"directory {directory} is not sent passwords, because its connection is unencrypted (startTLS: false)"
+            case None:
+                return f"logins are not told where directory {directory} is: ldapUri has to be in the values"
     if told is not None and told.state == people.UNREACHABLE:
-        return f"directory {directory.name} is {told.state}, so it cannot check a password now"
+        return f"directory {directory} is {told.state}, so it cannot check a password now"
     return ""
 
 
 def _give_key(person: Person, seen: Situation) -> str:
     if person.source == VALUES:
         return f"Add a key: users.authorizedKeys.{person.name}"
-    found = next((one for one in seen.directories if one.name == person.source), Directory())
+    found = next((one for one in seen.directories if name_of(one) == person.source), Directory())
     return f"Add a key to the entry in directory {person.source}, attribute {found.ssh_key_attr or 'sshPublicKey'}"
 
 
@@ -260,7 +272,7 @@ def _login_pods(seen: Situation, person: Person) -> Iterator[Reason]:
         yield Reason(
             f"a login Pod has another uid for {person.name}: {shown} instead of {person.uid}. {_BY_CONFIG_MAP}"
         )
-    if any(pod.shell is False for pod in pods):
+    if any(pod.has_shell is False for pod in pods):
         yield Reason(
             f"the image of the login Pods has no {person.shell}",
             refuses=True,
