@@ -272,7 +272,7 @@ def test_a_bad_value_is_named_and_everything_else_goes_on(
     ids=["a wrong password", "a certificate that cannot be read"],
 )
 def test_a_secret_that_is_spoilt_is_named_and_read_again_once_it_is_mended(
-    slurm: Release, door: Entrance, third: Server, secret: dict[str, str], words: str
+    slurm: Release, door: Entrance, third: Server, secret: dict[str, Any], words: str
 ) -> None:
     slurm.install(directories(reached_by_tls("third", suffix=THIRD)))
     become_known(slurm, "tess")
