@@ -5,6 +5,6 @@ In: the ConfigMaps in which the users of a cluster are published, the SlurmClust
 Read-only. Whatever cannot be read is named, and everything else is told. Only the command line calls it.
 
 Read `commands`, then `person` (who somebody is, by the files that Pods have), `slurm` (what Slurm says about them), `rules`
-(which accounts they should have), `verdict` (why a login or a job is refused) and `page`, all of which are pure; and
-`reading`, which asks.
+(which accounts they should have), `situation` (all that was seen), `unknown`, `login` and `job` (why something is refused)
+and `page`, all of which are pure; and `reading`, which asks.
 """

@@ -10,8 +10,8 @@ from rich.text import Text
 
 from sunk.insight.user.person import VALUES, Person
 from sunk.insight.user.reading import Finding
+from sunk.insight.user.situation import Verdict
 from sunk.insight.user.slurm import SlurmView
-from sunk.insight.user.verdict import Verdict
 from sunk.model import names
 from sunk.model.contract import people
 from sunk.model.wording import counted

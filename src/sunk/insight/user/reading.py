@@ -11,10 +11,12 @@ from typing import Final
 from msgspec import Struct
 
 from sunk.insight.user import slurm
+from sunk.insight.user.job import job
+from sunk.insight.user.login import login
 from sunk.insight.user.person import Person, Published, checked, day_of, find, password_ways, report_of
 from sunk.insight.user.rules import RuleView, rules_for
+from sunk.insight.user.situation import CONTROLLER, LOGIN, Situation, Verdict
 from sunk.insight.user.slurm import PodView, SlurmView
-from sunk.insight.user.verdict import CONTROLLER, LOGIN, Situation, Verdict, job, login
 from sunk.kube.api.client import Client, Scope
 from sunk.kube.api.execution import Execution, execute
 from sunk.kube.core import CONFIG_MAPS, PODS, Pod
@@ -33,6 +35,8 @@ CONTAINERS: Final = {CONTROLLER: "slurmctld", "accounting": "slurmdbd", LOGIN: "
 SAMPLE: Final = 3
 """Compute Pods that are asked, unless all are to be."""
 AT_ONCE: Final = 8
+FEW: Final = 2
+"""Pods that Slurm is asked in, one after the other."""
 _NOT_FOUND: Final = 1
 """Exit code of `id` for a user that is not known, and of `test` for what is not so."""
 
@@ -204,8 +208,9 @@ class Survey:
     async def _slurm(self, pods: Sequence[Pod], views: Sequence[PodView], person: Person | None) -> SlurmView:
         asked = {view.pod for view in views if view.known is not None}
         able = [pod for pod in pods if pod.metadata.name in asked]
-        where = next((pod for part in (CONTROLLER, LOGIN) for pod in able if component_of(pod) == part), None)
-        if where is None:
+        # Either can be asked; what one cannot answer the other may.
+        where = [pod for part in (CONTROLLER, LOGIN) for pod in able if component_of(pod) == part][:FEW]
+        if not where:
             self.unseen.append("Slurm: neither slurmctld's Pod nor a login Pod could be asked")
             return SlurmView()
         uid = person.uid if person else next((view.uid for view in views if view.uid is not None), None)
@@ -222,7 +227,7 @@ class Survey:
             partitions=None if partitions is None else slurm.partitions(partitions),
         )
 
-    async def _accounting(self, where: Pod) -> SlurmView:
+    async def _accounting(self, where: Sequence[Pod]) -> SlurmView:
         held = await self._answer(where, slurm.associations_command(self._name, cluster=self._cluster))
         if held is None:
             return SlurmView()
@@ -241,13 +246,17 @@ class Survey:
             uid=slurm.cached_uid(cached, self._name),
         )
 
-    async def _answer(self, where: Pod, command: Sequence[str]) -> str | None:
-        found = await self._run(where, command)
-        if isinstance(found, Execution) and found.ok:
-            return found.stdout
-        why = found if isinstance(found, str) else first_line(found.stderr) or f"ended with {found.code}"
+    async def _answer(self, where: Sequence[Pod], command: Sequence[str]) -> str | None:
+        """What the first of these Pods says that has an answer."""
+        why = []
+        for pod in where:
+            found = await self._run(pod, command)
+            if isinstance(found, Execution) and found.ok:
+                return found.stdout
+            told = found if isinstance(found, str) else first_line(found.stderr) or f"ended with {found.code}"
+            why.append(f"{told} (in {pod.metadata.name})")
         asked = " ".join(word for word in command[:5] if not word.startswith(("-", "format=")))
-        self.unseen.append(f"Slurm: `{asked}` in {where.metadata.name}: {why}")
+        self.unseen.append(f"Slurm: `{asked}`: {'; '.join(why)}")
         return None
 
 

@@ -8,12 +8,14 @@ import pytest
 from msgspec.structs import replace
 from rich.console import Console
 
+from sunk.insight.user.job import job
+from sunk.insight.user.login import login
 from sunk.insight.user.page import draw
 from sunk.insight.user.person import VALUES, Group, Person, SshKey
 from sunk.insight.user.reading import Finding, first_line, not_running, sampled
 from sunk.insight.user.rules import enforced, rules_for
+from sunk.insight.user.situation import Situation, Verdict
 from sunk.insight.user.slurm import UNKNOWN_UID, Association, Job, Partition, PodView, Qos, SlurmView
-from sunk.insight.user.verdict import Situation, Verdict, job, login
 from sunk.kube.core import Pod
 from sunk.model import names
 from sunk.model.cluster.daemons import Accounting
