@@ -38,10 +38,17 @@ def _why_unknown(seen: Situation) -> Iterator[Reason]:
 
 
 def skipped(seen: Situation) -> Iterator[tuple[str, str]]:
-    """Entries with this name that the agent has left out, among those that it names as examples, by directory."""
+    """Entries with this name that the agent has left out, among those that it names as examples, by directory.
+
+    An example is `user NAME: why`, or a DN in place of the name; groups are told in the same way, and the reason may name
+    somebody else.
+    """
     named = re.compile(rf"(?<![\w.-]){re.escape(seen.name)}(?![\w.-])", re.IGNORECASE)
     for told in seen.report.directories if seen.report else ():
-        yield from ((told.name, example) for example in told.examples if named.search(example))
+        for example in told.examples:
+            about = example.partition(": ")[0]
+            if named.search(about) and not about.startswith("group "):
+                yield told.name, example
 
 
 def _not_read(seen: Situation) -> Iterator[Reason]:

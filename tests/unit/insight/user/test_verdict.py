@@ -109,6 +109,14 @@ def test_an_entry_that_is_left_out_is_told_with_its_reason() -> None:
     assert "bobby" not in text
 
 
+@pytest.mark.parametrize(
+    "example", ["group bob: no gidNumber", "user carol: bob has the uid 3001", "user bob2: no uid"]
+)
+def test_an_example_about_somebody_else_is_not_taken_for_the_user(example: str) -> None:
+    told = replace(AVAILABLE, skipped=1, examples=(example,))
+    assert example not in why(login(situation(None, directories=(told,))))
+
+
 def test_entries_that_are_left_out_and_not_listed_are_counted() -> None:
     told = replace(AVAILABLE, skipped=12, examples=("uid=x: y",))
     assert "12 entries are left out" in why(login(situation(None, directories=(told,))))
