@@ -40,9 +40,9 @@ AUTHORITY: Final = Authority("CA of the tests")
 PASSWORDS: Final = {
     "bob": "bob's $ecret",
     "carol": "c@rol \\1",
-    "twin": "of campus",
+    "twin": "tw1n-campus",
     "lena": "lena's",
-    "twin of labs": "of labs",
+    "twin of labs": "tw1n-labs",
 }
 OF_CAMPUS: Final = reached_by_tls("campus", suffix=CAMPUS, sudoGroups=["admins"], user={"canary": "bob"})
 OF_LABS: Final = reached_by_certificate("labs", suffix=LABS)

@@ -171,7 +171,7 @@ def test_a_certificate_that_cannot_be_trusted_is_told_in_words(
     all_well(slurm)
 
 
-def test_a_client_certificate_that_is_missing_or_expired_is_told(
+def test_a_client_certificate_that_has_expired_is_told(
     slurm: Release, door: Entrance, servers: dict[str, Server]
 ) -> None:
     labs = servers["labs"]
