@@ -30,6 +30,7 @@ def _register() -> None:
     from sunk.insight.keys.commands import keys
     from sunk.insight.node.commands import node
     from sunk.insight.status.commands import status
+    from sunk.insight.user.commands import user
     from sunk.insight.verify.commands import verify
     from sunk.local.commands import local
     from sunk.operator.commands import operator
@@ -51,6 +52,7 @@ def _register() -> None:
     main.add_command(status)
     main.add_command(syncer)
     main.add_command(undrain)
+    main.add_command(user)
     main.add_command(verify)
 
 
