@@ -24,6 +24,7 @@ def main() -> None:
 
 
 def _register() -> None:
+    from sunk.directory.commands import directory
     from sunk.insight.check.commands import check
     from sunk.insight.drain.commands import drain, undrain
     from sunk.insight.explain.commands import explain
@@ -40,6 +41,7 @@ def _register() -> None:
     from sunk.syncer.commands import syncer
 
     main.add_command(check)
+    main.add_command(directory)
     main.add_command(drain)
     main.add_command(explain)
     main.add_command(keys)

@@ -111,3 +111,16 @@ class DirectoryService(Struct, frozen=True, gc=False, rename="camel"):
     )
     priority_class_name: ObjectName = ""
     """PriorityClass of the Pod of the agent."""
+
+
+class AgentSettings(Struct, frozen=True, gc=False, rename="camel"):
+    """What the operator tells the directory agent, as JSON.
+
+    Directories are all of the values, in their order: messages name them by their index.
+    """
+
+    service: DirectoryService = DirectoryService()
+    users: str = ""
+    """Name of the ConfigMap with the users of the values."""
+    cluster: str = ""
+    namespace: str = ""

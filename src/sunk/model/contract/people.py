@@ -9,6 +9,7 @@ The operator creates these ConfigMaps and never writes their data; the agent wri
 """
 
 from datetime import datetime
+from hashlib import sha256
 from typing import Final
 
 from msgspec import Struct
@@ -31,6 +32,9 @@ SHADOW: Final = "shadow"
 """Nobody's password is in it. It says that an account has expired."""
 SUDOERS: Final = "sudoers"
 REPORT: Final = "report"
+ORIGINS: Final = "origins"
+"""For the agent itself: JSON, the names of groups by directory. Files have no place for it, and after a restart the agent must
+know whose groups to keep while their directory is down. Of users, `names-<n>` tells it."""
 SETTINGS_FILE: Final = "settings"
 PASSWORDS: Final = "passwords"
 """How logins reach each directory for a password, one line each, with tabs: name, `starttls`, `tls` or `plain`, address."""
@@ -88,3 +92,8 @@ class PeopleReport(Struct, frozen=True, gc=False, rename="camel", omit_defaults=
     directories: tuple[DirectoryReport, ...] = ()
     written: datetime | None = None
     """When users or groups last changed."""
+
+
+def fingerprint(settings: str) -> str:
+    """What `PeopleReport.settings` says of the text under SETTINGS_FILE."""
+    return sha256(settings.encode()).hexdigest()[:16]
