@@ -80,7 +80,7 @@ end_processes() {
 case ${1-} in
     begin)
         # A job whose user is not written down keeps sessions alive. That is no reason not to start it.
-        mkdir -p "$jobs" && echo "$uid" > "$jobs/$own" || say "cannot write $jobs/$own"
+        if ! mkdir -p "$jobs" || ! echo "$uid" > "$jobs/$own"; then say "cannot write $jobs/$own"; fi
         exit 0
         ;;
     end)

@@ -168,7 +168,7 @@ def test_additional_lines_go_before_values() -> None:
 def test_sudo_is_for_groups_of_all_directories_and_of_each() -> None:
     found = sudoers(
         {"ldapUri": URI, "sudoGroups": ["admins", "wheel"]},
-        {"name": "b", "ldapUri": URI, "sudoGroups": None or []},
+        {"name": "b", "ldapUri": URI, "sudoGroups": []},
         sudoGroups=["wheel", "Domain Admins", "", "a=b(c)"],
     )
     assert found == (

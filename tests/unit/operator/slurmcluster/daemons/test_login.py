@@ -91,7 +91,12 @@ def test_each_pod_has_a_service_if_somebody_wants_that() -> None:
 
 def test_host_names_are_for_external_dns() -> None:
     key = "external-dns.alpha.kubernetes.io/hostname"
-    values = {"dnsName": "login.example.com", "perPod": True, "exposePublicIP": True, "annotations": {"a": "b"}}
+    values: dict[str, Any] = {
+        "dnsName": "login.example.com",
+        "perPod": True,
+        "exposePublicIP": True,
+        "annotations": {"a": "b"},
+    }
     assert service(**values)["metadata"]["annotations"] == {
         "service.beta.kubernetes.io/coreweave-load-balancer-type": "public",
         key: "login.example.com",
