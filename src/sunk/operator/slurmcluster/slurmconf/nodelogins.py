@@ -30,7 +30,12 @@ def check(cluster: ResolvedCluster, lines: Iterable[str], *, at: str) -> None:
                 "belongs to the Node itself. Disable one of them."
             )
     for line in lines:
-        for key, _ in values(line):
+        for key, text in values(line):
+            if key.lower() == FLAG.lower() and "nohold" in map(str.strip, text.lower().split(",")):
+                raise Refusal(
+                    f"{at}: {key}={text} must not contain NoHold with compute.ssh.enabled: Slurm does not take it together "
+                    f"with {CONTAIN}, which logins to nodes need."
+                )
             if instead := _SCRIPTS.get(key.lower()):
                 raise Refusal(
                     f"{at}: {key} cannot be set with compute.ssh.enabled: SUNK's own ends the sessions of users without a job, and "

@@ -62,7 +62,7 @@ def test_each_job_has_a_step_from_its_start_to_its_end() -> None:
 @pytest.mark.parametrize(
     ("extra", "flags"),
     [
-        ("PrologFlags=Alloc,DeferBatch,NoHold", "Contain,Alloc,DeferBatch,NoHold"),
+        ("PrologFlags=Alloc,DeferBatch,ForceRequeueOnFail", "Contain,Alloc,DeferBatch,ForceRequeueOnFail"),
         ("prologflags = deferbatch,contain", "deferbatch,contain"),
         ("PrologFlags=X11,DeferBatch", "Contain,X11,DeferBatch"),
     ],
@@ -84,6 +84,7 @@ def test_without_ssh_flags_of_people_are_left_as_they_are() -> None:
         ("Epilog=/mine", True, "Epilog cannot be set with compute.ssh.enabled"),
         ("epilog=/mine", False, "slurmConfig.slurmd.epilogConfigMap. Put yours there"),
         ("Prolog=/mine", False, "slurmConfig.slurmd.prologConfigMap. Put yours there"),
+        ("PrologFlags=DeferBatch,Alloc,nohold", True, "must not contain NoHold with compute.ssh.enabled"),
     ],
 )
 def test_prolog_and_epilog_are_ours(extra: str, said: str, *, syncer: bool) -> None:
