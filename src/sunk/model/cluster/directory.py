@@ -6,13 +6,13 @@ from msgspec import Meta, Struct, field
 
 from sunk.model.cluster.parts import Image, Line, ObjectName, Resources
 from sunk.model.schema.pattern import END
-from sunk.model.schema.vocabulary import IntOrString, rule
+from sunk.model.schema.vocabulary import OR_NULL, IntOrString, rule
 
 Groups = Annotated[tuple[Line, ...], Meta(max_length=64)]
 Attribute = Annotated[str, Meta(max_length=128, pattern=rf"^([A-Za-z][A-Za-z0-9.;-]*)?{END}")]
 """The name of an attribute or an object class in LDAP, or nothing."""
 DirectoryName = Annotated[
-    str, Meta(min_length=1, max_length=63, pattern=rf"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?{END}")
+    str, OR_NULL, Meta(max_length=63, pattern=rf"^([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?)?{END}")
 ]
 
 
@@ -37,24 +37,26 @@ class DirectoryUser(Struct, frozen=True, gc=False, rename="camel"):
     password_secret: ObjectName | None = None
     """A Secret with the key `password`. The chart sets it if there is a `password`."""
     existing_secret: ObjectName | None = None
-    """A Secret whose keys end with .conf and hold a snippet for sssd with ldap_default_authtok."""
+    """A Secret with one or more keys that end with .conf. Each holds a snippet of sssd.conf with `ldap_default_authtok`."""
 
 
 class Directory(Struct, frozen=True, gc=False, rename="camel"):
     """One LDAP directory."""
 
     name: DirectoryName = "default"
-    """Name of the directory."""
-    enabled: bool = True
+    """Name of the directory. Empty: default."""
+    enabled: Annotated[bool, OR_NULL] = True
     """Use this directory."""
     debug_level: IntOrString | None = None
     """As in sssd; with 0x0400 or above, or 7 or above, the agent logs each search in this directory."""
     ldap_uri: Line | None = None
-    """URI of the LDAP server, such as ldaps://ldap.example.com. Several, separated by commas, are tried in order."""
+    """URI of the LDAP server, such as ldaps://ldap.example.com. Several, separated by commas, are tried in order. It can
+    also come from `additionalConfig` or `existingSecret`; with one from a Secret users cannot log in with their
+    password."""
     start_tls: bool | None = field(name="startTLS", default=None)
     """StartTLS for ldap:// URIs. Unset: required. With false everything is sent unencrypted, and users cannot log in
     with their password."""
-    user: DirectoryUser = DirectoryUser()
+    user: Annotated[DirectoryUser, OR_NULL] = DirectoryUser()
     default_shell: Line | None = "/bin/bash"
     """Shell of users whose entry has none."""
     fallback_home_dir: Line | None = "/home/%u"
@@ -65,7 +67,7 @@ class Directory(Struct, frozen=True, gc=False, rename="camel"):
     """Shell of all users, whatever their entry says."""
     ldaps_cert: ObjectName | None = None
     """A Secret with the client certificate (tls.crt, tls.key), the CA of the server (ca.crt), or both."""
-    sudo_groups: Groups = ()
+    sudo_groups: Annotated[Groups, OR_NULL] = ()
     """Groups of this directory that can use sudo. Groups of this name in other directories are left out."""
     schema: Literal["", "rfc2307", "rfc2307bis", "POSIX", "IPA", "AD"] | None = None
     """LDAP schema of the directory. Unset: rfc2307. POSIX is another word for rfc2307."""

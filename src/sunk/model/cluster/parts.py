@@ -93,9 +93,10 @@ class Service(Struct, frozen=True, gc=False, rename="camel"):
     annotations: Annotated[dict[str, Line], Meta(max_length=64)] = field(default_factory=dict)
     """Additional annotations of the Service."""
     dns_name: Line = ""
-    """Host name for the Service, as the annotation external-dns.alpha.kubernetes.io/hostname."""
+    """Host name for the Service, as the annotation external-dns.alpha.kubernetes.io/hostname. A Service for one Pod gets
+    `<name of the Pod>.<dnsName>`."""
     additional_ports: Annotated[tuple[ServicePort, ...], keyed("name"), Meta(max_length=16)] = ()
-    """Additional ports."""
+    """Additional ports, which anyone can connect to."""
     per_pod: bool = False
     """Create one more Service for each login Pod, named like the Pod."""
 

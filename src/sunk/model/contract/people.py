@@ -57,6 +57,17 @@ PASSWORD: Final = "password"  # noqa: S105 - the name of a folder
 TLS: Final = "tls"
 """Folder: ldapsCert, with tls.crt, tls.key and ca.crt, of which any may be missing."""
 
+HOST_KEYS: Final = "ssh-host-keys"
+"""Secret, by the operator: the host keys of all login Pods."""
+NODE_KEYS: Final = "ssh-node-keys"
+"""Secret, by the operator: the host keys of all compute Pods, where these run sshd."""
+HOST_KEY_FILES: Final = ("ssh_host_ed25519_key", "ssh_host_rsa_key")
+"""Keys of both Secrets. Beside each stands its public key, with .pub."""
+HOST_KEYS_FOLDER: Final = "/etc/ssh/host-keys"
+"""Where sshd finds the host keys of its Pod."""
+NODE_KEYS_FOLDER: Final = "/etc/ssh/node-keys"
+"""In login and compute Pods: the public keys of NODE_KEYS, by which ssh knows a compute Pod."""
+
 AVAILABLE: Final = "Available"
 UNREACHABLE: Final = "Unreachable"
 """Nobody answers, or not in time."""
