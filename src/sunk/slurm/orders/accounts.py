@@ -65,7 +65,7 @@ class AccountOrders:
 
     async def read(self, cluster: str) -> Accounts:
         found = await self._ask(lambda: self._wire.associations(cluster))
-        qos = await self._ask(lambda: self._wire.qos())
+        qos = await self._ask(self._wire.qos)
         return Accounts(
             associations=found.rows,
             qos={row.name: row.id for row in qos.rows},
@@ -74,7 +74,7 @@ class AccountOrders:
 
     async def known_users(self) -> dict[str, KnownUser]:
         """The users that slurmctld has, by name."""
-        found = await self._library.call(lambda: self._wire.known_users(), asked="read the users that slurmctld knows")
+        found = await self._library.call(self._wire.known_users, asked="read the users that slurmctld knows")
         return {row.name: row for row in found.rows}
 
     async def add_account(self, cluster: str, account: str, *, description: str) -> None:

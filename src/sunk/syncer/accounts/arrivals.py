@@ -12,7 +12,7 @@ Afterwards slurmctld is asked whom it knows. Should it still not know somebody, 
 once for each of them. Where that does not help, a person has to look.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from msgspec import Struct
@@ -52,9 +52,12 @@ class Arrivals:
 
 
 def unknown(
-    users: Mapping[str, User], *, given: Iterable[str], known: Mapping[str, KnownUser]
+    users: Mapping[str, User], *, given: Iterable[str], defaults: Collection[str], known: Mapping[str, KnownUser]
 ) -> dict[str, str]:
-    """Those of the users with an account whose jobs slurmctld would refuse, and what it knows instead."""
+    """Those of the users with an account whose jobs slurmctld would refuse, and what it knows instead.
+
+    `defaults` are those who have a default account, by slurmdbd: slurmctld forgets it together with the uid.
+    """
     found = {}
     for name in given:
         row, user = known.get(name), users.get(name)
@@ -64,7 +67,7 @@ def unknown(
             found[name] = "no uid"
         elif row.uid != user.uid:
             found[name] = f"uid {row.uid}"
-        elif not row.default_account:
+        elif not row.default_account and name in defaults:
             found[name] = "no default account"
     return found
 
@@ -88,9 +91,7 @@ class Strangers:
 
     def reconfigure(self, *, now: float) -> tuple[str, ...]:
         """Those for whom slurmctld has to be reconfigured now. Each of them is given once."""
-        due = [
-            name for name, one in self._found.items() if one.reconfigured is None and now - one.since >= DOUBT
-        ]
+        due = [name for name, one in self._found.items() if one.reconfigured is None and now - one.since >= DOUBT]
         for name in due:
             self._found[name] = Acquaintance(since=self._found[name].since, reconfigured=now)
         return tuple(sorted(due))
@@ -104,7 +105,3 @@ class Strangers:
                 if one.reconfigured is not None and now - one.reconfigured >= HELPLESS
             )
         )
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(sorted(self._found))

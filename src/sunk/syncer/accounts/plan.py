@@ -168,8 +168,10 @@ def plan(  # noqa: PLR0913 - all that it depends on
     busy: Collection[Pair] = frozenset(),
     settled: Collection[str] | None = None,
 ) -> Plan:
-    """What to do. `served` are those who have had an account, `busy` those with jobs in one, `settled` those whom slurmctld
-    surely knows (all, if None).
+    """What to do.
+
+    `served` are those who have had an account, `busy` those with jobs in one, `settled` those whom slurmctld surely knows
+    (all, if None).
     """
     return _Planner(tuple(rules), people, found, frozenset(served), frozenset(busy), settled).plan()
 
@@ -253,7 +255,9 @@ class _Planner:
     def _additions(self, new: Iterable[Pair]) -> tuple[Addition, ...]:
         """The default account first, so that slurmdbd has no reason to choose one."""
         first = self._first_accounts(new)
-        keyed = sorted((first.get(user) != account, account, self._wanted[user, account].qos, user) for user, account in new)
+        keyed = sorted(
+            (first.get(user) != account, account, self._wanted[user, account].qos, user) for user, account in new
+        )
         return tuple(
             Addition(account=account, qos=qos, is_default=not later, users=tuple(row[3] for row in rows))
             for (later, account, qos), rows in groupby(keyed, key=lambda row: row[:3])
@@ -288,7 +292,7 @@ class _Planner:
         )
 
     def _defaults(self, gone: Collection[Pair], *, new: Iterable[Pair]) -> tuple[NewDefault, ...]:
-        """slurmdbd does not remove the default account of somebody who has others."""
+        """For those whose default account goes: slurmdbd does not remove that of somebody who has others."""
         staying = (self._pairs.keys() - set(gone)) | set(new)
         choices: dict[str, str] = {}
         for user, account in sorted(staying, key=self._rank):
@@ -309,8 +313,9 @@ class _Planner:
 
 
 def wanted(rules: Iterable[AccountRule], people: People, *, qos: Mapping[str, int]) -> dict[Pair, Wanted]:
-    """What the rules say, by user and account. Of several rules for one account the QOS add up; a rule that names none
-    adds none. The first default counts.
+    """What the rules say, by user and account.
+
+    Of several rules for one account the QOS add up; a rule that names none adds none. The first default counts.
     """
     all_rules = tuple(rules)
     applying: dict[Pair, tuple[int, ...]] = {}

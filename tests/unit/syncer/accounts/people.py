@@ -6,7 +6,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from sunk.slurm.records import Association
-from sunk.syncer.accounts.plan import Addition, Found, Pair, Plan, UserQosNames
+from sunk.syncer.accounts.plan import Addition, Change, Found, Pair, Plan, UserQosNames
 from sunk.syncer.accounts.source import Group, People, User
 
 QOS = {"normal": 1, "high": 2, "low": 3}
@@ -70,9 +70,7 @@ class Database:
         return {each.account: each for each in self.rows.values() if each.user == user}
 
     def delete(self, user: str, account: str) -> None:
-        self.rows = {
-            number: each for number, each in self.rows.items() if (each.user, each.account) != (user, account)
-        }
+        self.rows = {number: each for number, each in self.rows.items() if (each.user, each.account) != (user, account)}
 
     def alter(self, user: str, account: str, **values: Any) -> None:
         for number, each in self.rows.items():
@@ -89,18 +87,24 @@ class Database:
             for user in addition.users:
                 self._add(user, addition)
         for change in plan.changes:
-            for user, number in change.associations.items():
-                assert (self.rows[number].user, self.rows[number].account) == (user, change.account)
-                self.rows[number] = replace(self.rows[number], **self._values(change.qos))
+            self._change(change)
         for default in plan.defaults:
             for user in default.users:
-                assert default.account in self.of(user)
-                for account in self.of(user):
-                    self.alter(user, account, is_default=account == default.account)
+                self._set_default(user, default.account)
         for removal in plan.removals:
             for user, number in removal.associations.items():
                 self._remove(user, number)
         return plan.served | {(user, addition.account) for addition in plan.additions for user in addition.users}
+
+    def _change(self, change: Change) -> None:
+        for user, number in change.associations.items():
+            assert (self.rows[number].user, self.rows[number].account) == (user, change.account)
+            self.rows[number] = replace(self.rows[number], **self._values(change.qos))
+
+    def _set_default(self, user: str, default: str) -> None:
+        assert default in self.of(user)
+        for account in self.of(user):
+            self.alter(user, account, is_default=account == default)
 
     def _add(self, user: str, addition: Addition) -> None:
         assert addition.account not in self.of(user)

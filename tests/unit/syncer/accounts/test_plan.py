@@ -207,7 +207,7 @@ def test_what_an_administrator_has_changed_is_his(change: dict[str, object]) -> 
 
 
 def test_one_for_a_partition_beside_ours_makes_both_the_administrators() -> None:
-    """slurmdbd removes it together with ours."""
+    """Because slurmdbd removes it together with ours."""
     world = World()
     world.round([LAB], people({"ml": ["alice"]}))
     world.database.insert(row("alice", "lab", partition="gpu"))
@@ -298,7 +298,9 @@ def test_a_mark_says_what_was_given(qos: tuple[str, ...], default: str) -> None:
     assert marked(names.mark) == names
 
 
-@pytest.mark.parametrize("comment", ["", "SUNK", "sunk!", "sunkqos=a", "sunk qos=", "sunk qos=a;drop", "by sunk", "sunk  qos=a"])
+@pytest.mark.parametrize(
+    "comment", ["", "SUNK", "sunk!", "sunkqos=a", "sunk qos=", "sunk qos=a;drop", "by sunk", "sunk  qos=a"]
+)
 def test_other_comments_are_no_marks(comment: str) -> None:
     assert marked(comment) is None
     assert not ours([row("alice", "lab", comment=comment)], qos=QOS)

@@ -8,7 +8,7 @@ of the account.
 from typing import Final
 
 from sunk.model import names, settings
-from sunk.model.contract import clusterobjects, hooks
+from sunk.model.contract import clusterobjects, hooks, people
 from sunk.model.contract.syncerwrites import ACCOUNT_SUFFIX
 from sunk.operator.slurmcluster.builders import keyfiles, pods, secrets
 from sunk.operator.slurmcluster.builders.metadata import CONFIG_HASH, SYNCER, metadata, selector
@@ -32,7 +32,8 @@ _TOKEN_SECONDS: Final = 3607
 def objects(cluster: ResolvedCluster) -> tuple[Object, ...]:
     if not cluster.spec.syncer.enabled:
         return ()
-    return (_account(cluster), _role(cluster), _binding(cluster), _service(cluster), _deployment(cluster))
+    made = (_account, _role, _binding, _user_accounts, _service, _deployment)
+    return tuple(make(cluster) for make in made)
 
 
 def account(cluster: ResolvedCluster) -> str:
@@ -63,11 +64,26 @@ def rules(cluster: ResolvedCluster) -> list[Object]:
         # Its report is there. The spec decides which images run as what.
         _rule(ours, ("slurmclusters/status",), ("patch",), only=cluster.name),
         _rule(("",), ("configmaps",), follow, only=cluster.named(clusterobjects.SLURM_CONF)),
+        # Who the users are, and whom it has given an account. It writes nothing but the note about that.
+        _rule(("",), ("configmaps",), follow, only=cluster.named(people.AGENT)),
+        _rule(("",), ("configmaps",), follow, only=_users(cluster)),
+        _rule(("",), ("configmaps",), (*follow, "patch"), only=cluster.named(clusterobjects.USER_ACCOUNTS)),
         # A creation has no name yet that it could be held against.
         _rule(("coordination.k8s.io",), ("leases",), ("create",)),
         _rule(("coordination.k8s.io",), ("leases",), ("get", "patch"), only=cluster.named(NAME)),
         _rule(("events.k8s.io",), ("events",), ("create", "patch")),
     ]
+
+
+def _users(cluster: ResolvedCluster) -> str:
+    """The ConfigMap with the users of the values."""
+    return cluster.spec.users.config_map or cluster.named(people.USERS)
+
+
+def _user_accounts(cluster: ResolvedCluster) -> Object:
+    """Without data: who applies none owns none, and leaves alone what the syncer writes there."""
+    meta = metadata(cluster, SYNCER, name=clusterobjects.USER_ACCOUNTS)
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
 
 
 def _rule(groups: tuple[str, ...], resources: tuple[str, ...], verbs: tuple[str, ...], *, only: str = "") -> Object:
@@ -174,6 +190,7 @@ def variables(cluster: ResolvedCluster) -> dict[str, str]:
         "SUNK_HOOKS_TIMEOUT": str(wanted.hooks_api.timeout),
         "SUNK_NODE_REBOOT_CONDITION": wanted.hooks_api.node_reboot_condition,
         "SUNK_NODE_REBOOT_REASON": wanted.hooks_api.node_reboot_reason,
+        "SUNK_USERS_CONFIG_MAP": _users(cluster),
         "SUNK_NODE_PERMISSIONS": str(wanted.node_permissions.enabled).lower(),
     }
 
