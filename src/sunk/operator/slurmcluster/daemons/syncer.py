@@ -30,10 +30,10 @@ _TOKEN_SECONDS: Final = 3607
 
 
 def objects(cluster: ResolvedCluster) -> tuple[Object, ...]:
+    kept = _user_accounts(cluster)
     if not cluster.spec.syncer.enabled:
-        return ()
-    made = (_account, _role, _binding, _user_accounts, _service, _deployment)
-    return tuple(make(cluster) for make in made)
+        return (kept,)
+    return (_account(cluster), _role(cluster), _binding(cluster), kept, _service(cluster), _deployment(cluster))
 
 
 def account(cluster: ResolvedCluster) -> str:
@@ -81,7 +81,10 @@ def _users(cluster: ResolvedCluster) -> str:
 
 
 def _user_accounts(cluster: ResolvedCluster) -> Object:
-    """Without data: who applies none owns none, and leaves alone what the syncer writes there."""
+    """Without data: who applies none owns none, and leaves alone what the syncer writes there.
+
+    It is there without a syncer too: what is in it could be had from nowhere else.
+    """
     meta = metadata(cluster, SYNCER, name=clusterobjects.USER_ACCOUNTS)
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
 
