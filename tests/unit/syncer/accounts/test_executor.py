@@ -69,7 +69,11 @@ async def test_everything_is_told_in_the_order_of_the_plan() -> None:
     await made.execute(
         Plan(
             accounts=("lab",),
-            additions=(Addition("lab", UserQosNames(("high", "normal"), "normal"), True, ("alice", "bob")),),
+            additions=(
+                Addition(
+                    "lab", qos=UserQosNames(("high", "normal"), "normal"), is_default=True, users=("alice", "bob")
+                ),
+            ),
             changes=(Change("lab", PLAIN, {"carol": 7}),),
             defaults=(NewDefault("guests", ("dave",)),),
             removals=(Removal("lab", {"dave": 8}),),
@@ -91,7 +95,7 @@ async def test_a_thousand_users_take_two_orders() -> None:
     orders = Orders()
     users = tuple(f"u{number}" for number in range(2 * MOST))
     made = executor(orders)
-    await made.execute(Plan(additions=(Addition("lab", PLAIN, True, users),)))
+    await made.execute(Plan(additions=(Addition("lab", qos=PLAIN, is_default=True, users=users),)))
     assert [len(names) for _, _, names in orders.told] == [MOST, MOST]
     assert made.summary() == "added 1000 users to lab"
 
@@ -100,7 +104,14 @@ async def test_one_who_is_refused_is_found_and_the_others_are_added() -> None:
     users = tuple(f"u{number}" for number in range(400))
     orders = Orders(refusing("u7", "u300"))
     made = executor(orders)
-    await made.execute(Plan(additions=(Addition("lab", PLAIN, True, users), Addition("guests", PLAIN, False, ("u1",)))))
+    await made.execute(
+        Plan(
+            additions=(
+                Addition("lab", qos=PLAIN, is_default=True, users=users),
+                Addition("guests", qos=PLAIN, is_default=False, users=("u1",)),
+            )
+        )
+    )
     assert len(made.added) == 399
     assert {("u7", "lab"), ("u300", "lab")}.isdisjoint(made.added)
     assert made.refusals == [
@@ -113,14 +124,14 @@ async def test_one_who_is_refused_is_found_and_the_others_are_added() -> None:
 async def test_if_everybody_is_refused_that_is_asked_only_so_often() -> None:
     users = tuple(f"u{number}" for number in range(5000))
     orders = Orders(refusing(*users))
-    await executor(orders).execute(Plan(additions=(Addition("lab", PLAIN, True, users),)))
+    await executor(orders).execute(Plan(additions=(Addition("lab", qos=PLAIN, is_default=True, users=users),)))
     assert len(orders.told) < 3 * MOST_REFUSALS
 
 
 async def test_without_the_right_to_do_it_nothing_is_split() -> None:
     orders = Orders(lambda *_: Denied(2002, asked="add 2 users to account lab", text="Access denied"))
     made = executor(orders)
-    await made.execute(Plan(additions=(Addition("lab", PLAIN, True, ("alice", "bob")),)))
+    await made.execute(Plan(additions=(Addition("lab", qos=PLAIN, is_default=True, users=("alice", "bob")),)))
     assert len(orders.told) == 1
     assert "the syncer has to be SlurmUser or an operator in slurmdbd" in made.refusals[0]
 
@@ -129,7 +140,11 @@ async def test_users_of_an_account_that_cannot_be_made_are_left_out() -> None:
     orders = Orders(lambda what, _: SlurmError(7004, asked="add account lab") if what == "account" else None)
     made = executor(orders)
     plan = Plan(
-        accounts=("lab",), additions=(Addition("lab", PLAIN, True, ("alice",)), Addition("x", PLAIN, True, ("bob",)))
+        accounts=("lab",),
+        additions=(
+            Addition("lab", qos=PLAIN, is_default=True, users=("alice",)),
+            Addition("x", qos=PLAIN, is_default=True, users=("bob",)),
+        ),
     )
     await made.execute(plan)
     assert made.added == {("bob", "x")}
@@ -140,7 +155,10 @@ async def test_a_slurmdbd_that_is_away_ends_it_and_what_was_done_is_known() -> N
     made = executor(orders)
     with pytest.raises(Unreachable):
         await made.execute(
-            Plan(additions=(Addition("lab", PLAIN, True, ("alice",)),), changes=(Change("lab", PLAIN, {"bob": 3}),))
+            Plan(
+                additions=(Addition("lab", qos=PLAIN, is_default=True, users=("alice",)),),
+                changes=(Change("lab", PLAIN, {"bob": 3}),),
+            )
         )
     assert made.added == {("alice", "lab")}
 
@@ -149,7 +167,12 @@ async def test_nothing_is_told_by_one_that_no_longer_leads() -> None:
     orders, answers = Orders(), iter([True, False])
     with pytest.raises(NotLeading):
         await executor(orders, leads=lambda: next(answers)).execute(
-            Plan(additions=(Addition("a", PLAIN, True, ("alice",)), Addition("b", PLAIN, False, ("alice",))))
+            Plan(
+                additions=(
+                    Addition("a", qos=PLAIN, is_default=True, users=("alice",)),
+                    Addition("b", qos=PLAIN, is_default=False, users=("alice",)),
+                )
+            )
         )
     assert len(orders.told) == 1
 

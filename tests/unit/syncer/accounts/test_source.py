@@ -18,7 +18,7 @@ from sunk.syncer.accounts.source import (
 )
 
 MADE = datetime(2026, 1, 1, tzinfo=UTC)
-PASSWD = "alice:*:1001:1001:Alice:/home/alice:/bin/bash\nbob:*:1002:900::/home/bob:/bin/sh\n"
+USERS = "alice:*:1001:1001:Alice:/home/alice:/bin/bash\nbob:*:1002:900::/home/bob:/bin/sh\n"
 GROUP = "ml:*:900:alice,carol\nalice:*:1001:\n"
 
 
@@ -31,31 +31,32 @@ def user_map(changed: float | None = None, **data: str) -> UserMap:
 
 
 def test_users_of_the_values_are_all_there_are_without_a_directory() -> None:
-    found = read(directory=None, users=user_map(passwd=PASSWD, group=GROUP), has_directories=False)
+    found = read(directory=None, users=user_map(passwd=USERS, group=GROUP), has_directories=False)
     assert found.users == {"alice": User(1001, 1001), "bob": User(1002, 900)}
     assert found.groups == {"ml": Group(900, frozenset({"alice", "carol"})), "alice": Group(1001, frozenset())}
     assert found.complete
 
 
 def test_what_the_agent_has_written_replaces_them() -> None:
-    agent = user_map(passwd="carol:*:5000:5000::/:/bin/sh\n", group="")
-    found = read(directory=agent, users=user_map(passwd=PASSWD), has_directories=True)
+    line = "carol:*:5000:5000::/:/bin/sh\n"
+    agent = user_map(passwd=line, group="")
+    found = read(directory=agent, users=user_map(passwd=USERS), has_directories=True)
     assert (found.users.keys(), found.complete) == ({"carol"}, True)
 
 
 def test_before_the_agent_has_written_nothing_is_complete() -> None:
     for agent in (None, user_map(), user_map(report="{}")):
-        found = read(directory=agent, users=user_map(passwd=PASSWD), has_directories=True)
+        found = read(directory=agent, users=user_map(passwd=USERS), has_directories=True)
         assert (found.users.keys(), found.complete) == ({"alice", "bob"}, False)
     assert read(directory=None, users=None, has_directories=False) == People(complete=False)
 
 
 def test_an_agent_that_is_switched_off_leaves_the_values() -> None:
-    assert read(directory=None, users=user_map(passwd=PASSWD), has_directories=False).complete
+    assert read(directory=None, users=user_map(passwd=USERS), has_directories=False).complete
 
 
 def test_members_are_those_who_are_listed_and_exist_and_whose_primary_group_it_is() -> None:
-    found = read(directory=None, users=user_map(passwd=PASSWD, group=GROUP), has_directories=False)
+    found = read(directory=None, users=user_map(passwd=USERS, group=GROUP), has_directories=False)
     assert found.members("ml") == {"alice", "bob"}
     assert found.members("") == {"alice", "bob"}
     assert found.members("none") is None
@@ -89,7 +90,7 @@ def test_a_line_that_makes_no_sense_is_left_out_and_the_others_are_read(line: st
 
 @pytest.mark.parametrize("line", ["ml", "ml:*:900", "ml:*:x:alice", "m l:*:900:alice", ":*:900:alice", "ml:*:900:a:b"])
 def test_a_group_that_makes_no_sense_is_none(line: str) -> None:
-    found = read(directory=None, users=user_map(passwd=PASSWD, group=line), has_directories=False)
+    found = read(directory=None, users=user_map(passwd=USERS, group=line), has_directories=False)
     assert found.groups == {}
 
 
@@ -111,8 +112,8 @@ def test_any_text_is_read(passwd: str, group: str) -> None:
 
 
 def test_one_that_was_never_changed_was_there_before_slurmctld() -> None:
-    assert last_change(directory=None, users=user_map(passwd=PASSWD)) is None
-    assert last_change(directory=None, users=user_map(60, passwd=PASSWD)) == MADE + timedelta(seconds=60)
+    assert last_change(directory=None, users=user_map(passwd=USERS)) is None
+    assert last_change(directory=None, users=user_map(60, passwd=USERS)) == MADE + timedelta(seconds=60)
     assert last_change(directory=None, users=None) is None
 
 
