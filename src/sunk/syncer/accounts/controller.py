@@ -8,7 +8,7 @@ if it lasts. Without rules, or without accounting, slurmdbd is never asked anyth
 import asyncio
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
 from typing import Any, Final, Never
 
@@ -51,6 +51,8 @@ SOON: Final = 5.0
 RECHECK: Final = 20.0
 """Seconds after which slurmctld is asked again whom it knows."""
 BACK_OFF: Final = BackOff(first=SOON, longest=RESYNC)
+NOTE: Final = 2.0
+"""Seconds after which slurmdbd is read again when something was added, to note what is there."""
 REFUSED: Final = 60.0
 """Seconds after which it is tried again what slurmdbd has refused."""
 LASTS: Final = 120.0
@@ -137,6 +139,8 @@ class AccountController:
         self._trouble = ""
         self._problems: tuple[str, ...] = ()
         self._said: tuple[Pair, ...] = ()
+        self._added: set[Pair] = set()
+        """By the last round."""
         self._next = 0.0
         self._closed = False
         self._idle = asyncio.Event()
@@ -248,7 +252,7 @@ class AccountController:
             await executor.execute(made)
         finally:
             self._tell(made, executor)
-        await self._remember(noted, made.served | executor.added)
+        await self._remember(noted, made.served)
         await self._ask_slurmctld(who, found, made)
 
     def _people(self, wanted: AccountSettings) -> People:
@@ -308,7 +312,6 @@ class AccountController:
             return
         now = loopclock.now()
         defaults = {row.user for row in found.associations if row.is_default}
-        defaults |= {user for addition in made.additions if addition.is_default for user in addition.users}
         missing = unknown(who.users, given=made.given, defaults=defaults, known=known)
         self._strangers.note(missing, now=now)
         self.statistics.unknown = len(missing)
@@ -335,8 +338,13 @@ class AccountController:
         counts.removed += len(executor.removed)
         counts.refused += executor.refused
         self._problems = (*made.problems, *executor.refusals[:_SHOWN])
-        if executor.refusals:
+        if lost := executor.added & self._added:
+            self._problems = (*self._problems, _lost(lost))
+        if executor.refusals or lost:
             self._look_again(loopclock.now() + REFUSED)
+        elif executor.added:
+            self._look_again(loopclock.now() + NOTE)
+        self._added = executor.added
         waiting = tuple(sorted({*made.waiting, *executor.busy}))
         if waiting != self._said and waiting:
             log.info("%s lose their account when their jobs have ended", _list([f"{u} in {a}" for u, a in waiting]))
@@ -358,6 +366,11 @@ class AccountController:
 def _is_registered(accounts: Accounts) -> bool:
     """Whether the cluster is known to slurmdbd: then it has the account root."""
     return any(not row.user and row.account == "root" for row in accounts.associations)
+
+
+def _lost(pairs: Iterable[Pair]) -> str:
+    shown = _list([f"{user} to account {account}" for user, account in sorted(pairs)])
+    return f"slurmdbd accepted to add {shown}, but does not have it: check its log"
 
 
 def _list(texts: list[str]) -> str:

@@ -1,8 +1,8 @@
 """Who has had an account by the rules: noted in a ConfigMap, one key for each account with the users in it.
 
-It is what tells an association that an administrator has removed from one that was never there. It is written after
-slurmdbd has been told. If the process ends in between, the association itself says the same to the next one: only one that
-is removed in just that moment comes back once.
+It is what tells an association that an administrator has removed from one that was never there. Only what a read of slurmdbd
+has shown is noted, never what it was told: an order that was taken and came to nothing must not look like a removal. So
+after every addition slurmdbd is read again. One that is removed in just that moment comes back once.
 
 The operator makes the ConfigMap, empty, and never writes its data. Without it nothing is given to anybody.
 """

@@ -117,11 +117,11 @@ class Plan(Struct, frozen=True):
     defaults: tuple[NewDefault, ...] = ()
     removals: tuple[Removal, ...] = ()
     served: frozenset[Pair] = frozenset()
-    """To be noted before any of it is done: who has had an account and is still to have it."""
+    """To be noted: who has or has had an account, and is still to have it. Not those who get it now."""
     wanted: int = 0
     """How many associations the rules ask for."""
     given: frozenset[str] = frozenset()
-    """Users who have an account by these rules, or get one now."""
+    """Users who have an account that a rule speaks of."""
     waiting: tuple[Pair, ...] = ()
     """To be removed when their jobs have ended."""
     arriving: tuple[Pair, ...] = ()
@@ -214,7 +214,7 @@ class _Planner:
             removals=self._removals(gone),
             served=self._still_served(),
             wanted=len(self._wanted),
-            given=frozenset(pair[0] for pair in self._wanted if pair in self._pairs) | {pair[0] for pair in new},
+            given=frozenset(pair[0] for pair in self._wanted if pair in self._pairs),
             waiting=tuple(sorted(pair for pair in leaving if self._is_ours(pair) and pair in self._busy)),
             arriving=arriving,
             withheld=withheld,

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from sunk.slurm.records import Association
-from sunk.syncer.accounts.plan import Addition, Change, Found, Pair, Plan, UserQosNames
+from sunk.syncer.accounts.plan import Addition, Change, Found, Plan, UserQosNames
 from sunk.syncer.accounts.source import Group, People, User
 
 QOS = {"normal": 1, "high": 2, "low": 3}
@@ -77,8 +77,7 @@ class Database:
             if (each.user, each.account) == (user, account):
                 self.rows[number] = replace(each, **values)
 
-    def carry_out(self, plan: Plan) -> frozenset[Pair]:
-        """Do all of it, and give what is to be noted."""
+    def carry_out(self, plan: Plan) -> None:
         for account in plan.accounts:
             assert account not in self.accounts
             self.insert(row("", account))
@@ -94,7 +93,6 @@ class Database:
         for removal in plan.removals:
             for user, number in removal.associations.items():
                 self._remove(user, number)
-        return plan.served | {(user, addition.account) for addition in plan.additions for user in addition.users}
 
     def _change(self, change: Change) -> None:
         for user, number in change.associations.items():

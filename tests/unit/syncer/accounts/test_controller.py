@@ -70,6 +70,8 @@ class Slurmdbd:
         self.asked = 0
         self.told: list[Plan] = []
         self.away: SlurmError | None = None
+        self.loses = False
+        """It takes additions, and does nothing."""
         self.forgets: set[str] = set()
         """Whom slurmctld does not know."""
 
@@ -97,6 +99,8 @@ class Slurmdbd:
         self, _: str, account: str, users: Iterable[str], *, qos: UserQos, comment: str, is_default: bool
     ) -> None:
         assert comment.startswith("sunk")
+        if self.loses:
+            return
         self._do(Plan(additions=(Addition(account, self._names(qos), is_default, tuple(users)),)))
 
     async def change(
@@ -161,19 +165,23 @@ class Theatre:
             ConfigMap(metadata=Metadata(name=f"{CLUSTER}-user-accounts", namespace=HERE, uid="m")),
         )
 
+    async def read(self) -> None:
+        """Once: to read every second takes most of the time of a test that lasts for hours."""
+        async with self.stage.context.mirror.running():
+            await self.stage.context.mirror.read_after(whole=True)
+
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         for store in (self.stage.context.clusters.store, *(each.store for each in self.sources.all)):
             complete(store)
-        async with self.stage.context.mirror.running():
-            await self.stage.context.mirror.read_after()
-            task = asyncio.create_task(self.accounts.run(), name="accounts")
-            try:
-                yield
-            finally:
-                task.cancel()
-                await asyncio.wait({task})
-                await self.client.close()
+        await self.read()
+        task = asyncio.create_task(self.accounts.run(), name="accounts")
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.wait({task})
+            await self.client.close()
 
     def stuck(self) -> tuple[str, ...]:
         return self.accounts.report().stuck
@@ -195,6 +203,22 @@ async def test_a_user_gets_the_account_and_it_is_noted() -> None:
         assert made.notes == [{"lab": "alice"}]
         assert made.stuck() == ()
         assert made.accounts.statistics.added == 1
+
+
+async def test_what_slurmdbd_took_and_does_not_have_is_no_removal_and_is_said() -> None:
+    made = theatre()
+    made.slurmdbd.loses = True
+    async with made.running():
+        await asyncio.sleep(30)
+        assert made.notes == []
+        (sentence,) = made.stuck()
+        assert sentence == "slurmdbd accepted to add alice to account lab, but does not have it: check its log"
+        asked = made.slurmdbd.asked
+        await asyncio.sleep(600)
+        assert made.slurmdbd.asked - asked <= 12
+        made.slurmdbd.loses = False
+        await asyncio.sleep(120)
+        assert (made.notes, made.stuck()) == ([{"lab": "alice"}], ())
 
 
 async def test_without_rules_or_accounting_slurmdbd_is_asked_nothing() -> None:
@@ -282,6 +306,7 @@ async def test_jobs_keep_the_account_until_they_end() -> None:
         assert made.slurmdbd.database.of("alice").keys() == {"lab"}
         assert made.accounts.statistics.last.waiting == (("alice", "lab"),)
         made.slurm.put(job(7, user_id=1001, account="lab", state=3))
+        await made.read()
         await asyncio.sleep(RESYNC + 10)
         assert made.slurmdbd.database.of("alice") == {}
 

@@ -24,8 +24,10 @@ class World:
         self.served: frozenset[Pair] = frozenset()
 
     def round(self, rules: Iterable[AccountRule], who: People, busy: Iterable[Pair] = ()) -> Plan:
+        """Plan, do it, and note what is there then."""
         made = plan(rules, who, self.database.found(), served=self.served, busy=frozenset(busy))
-        self.served = self.database.carry_out(made)
+        self.database.carry_out(made)
+        self.served = plan(rules, who, self.database.found(), served=made.served).served
         return made
 
 
