@@ -23,6 +23,8 @@ from sunk.model.cluster.kind import SlurmClusterSpec
 from sunk.objects.slurmclusters import SLURMCLUSTERS
 from sunk.slurm.errors import SlurmError, Unreachable
 from sunk.slurm.mirror.accounting import SLURMDBD
+from sunk.slurm.mirror.mirror import Mirror
+from sunk.slurm.mirror.reading import MirrorPace
 from sunk.slurm.orders.accounts import AccountOrders, Accounts, Outcome, UserQos
 from sunk.slurm.records import Configuration, KnownUser
 from sunk.syncer.accounts.arrivals import SETTLE
@@ -32,6 +34,7 @@ from sunk.syncer.accounts.source import FieldsManager, UserMap, WrittenMetadata
 
 pytestmark = pytest.mark.looptime
 
+SLOW = MirrorPace(quickest=20.0, slowest=20.0, seldom=20.0)
 RULES = [{"account": "lab", "group": "ml", "qos": ["normal"]}]
 PASSWD = "".join(f"{name}:*:{uid}:900::/home/{name}:/bin/sh\n" for name, uid in (("alice", 1001), ("bob", 1002)))
 GROUP = "ml:*:901:alice\n"
@@ -129,12 +132,14 @@ class Theatre:
         self.client.theatre = self
         self.slurm = Accounted()
         self.stage = Stage(self.slurm, client=self.client)
+        # To read every second would take most of the time of a test that lasts for hours.
+        self.context = replace(self.stage.context, mirror=Mirror(self.slurm, pace=SLOW))
         self.slurmdbd = Slurmdbd()
         self.notes: list[dict[str, Any]] = []
         self.reconfigures = 0
         self.sources = AccountSources.of(self.client, namespace=HERE, cluster=CLUSTER)
         self.accounts = AccountController(
-            self.stage.context,
+            self.context,
             self.sources,
             want_reconfigure=self._reconfigure,
             orders=cast("AccountOrders", self.slurmdbd),
@@ -149,7 +154,7 @@ class Theatre:
         record = SLURMCLUSTERS.record
         status = next(each.type for each in fields(record) if each.name == "status")()
         put(
-            self.stage.context.clusters.store,
+            self.context.clusters.store,
             record(metadata=meta, spec=convert(spec, SlurmClusterSpec), status=status),
         )
 
@@ -165,23 +170,19 @@ class Theatre:
             ConfigMap(metadata=Metadata(name=f"{CLUSTER}-user-accounts", namespace=HERE, uid="m")),
         )
 
-    async def read(self) -> None:
-        """Once: to read every second takes most of the time of a test that lasts for hours."""
-        async with self.stage.context.mirror.running():
-            await self.stage.context.mirror.read_after(whole=True)
-
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        for store in (self.stage.context.clusters.store, *(each.store for each in self.sources.all)):
+        for store in (self.context.clusters.store, *(each.store for each in self.sources.all)):
             complete(store)
-        await self.read()
-        task = asyncio.create_task(self.accounts.run(), name="accounts")
-        try:
-            yield
-        finally:
-            task.cancel()
-            await asyncio.wait({task})
-            await self.client.close()
+        async with self.context.mirror.running():
+            await self.context.mirror.read_after()
+            task = asyncio.create_task(self.accounts.run(), name="accounts")
+            try:
+                yield
+            finally:
+                task.cancel()
+                await asyncio.wait({task})
+                await self.client.close()
 
     def stuck(self) -> tuple[str, ...]:
         return self.accounts.report().stuck
@@ -306,7 +307,6 @@ async def test_jobs_keep_the_account_until_they_end() -> None:
         assert made.slurmdbd.database.of("alice").keys() == {"lab"}
         assert made.accounts.statistics.last.waiting == (("alice", "lab"),)
         made.slurm.put(job(7, user_id=1001, account="lab", state=3))
-        await made.read()
         await asyncio.sleep(RESYNC + 10)
         assert made.slurmdbd.database.of("alice") == {}
 
