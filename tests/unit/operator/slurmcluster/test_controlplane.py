@@ -43,6 +43,7 @@ def test_a_plain_cluster_has_the_parts_that_people_know() -> None:
         ("ServiceAccount", "slurm-sunk-syncer"),
         ("Role", "slurm-syncer"),
         ("RoleBinding", "slurm-syncer"),
+        ("ConfigMap", "slurm-user-accounts"),
         ("Service", "slurm-syncer"),
         ("Deployment", "slurm-syncer"),
         ("PodDisruptionBudget", "slurm-compute"),

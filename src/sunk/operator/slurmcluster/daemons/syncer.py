@@ -8,7 +8,7 @@ of the account.
 from typing import Final
 
 from sunk.model import names, settings
-from sunk.model.contract import clusterobjects, hooks
+from sunk.model.contract import clusterobjects, hooks, people
 from sunk.model.contract.syncerwrites import ACCOUNT_SUFFIX
 from sunk.operator.slurmcluster.builders import keyfiles, pods, secrets
 from sunk.operator.slurmcluster.builders.metadata import CONFIG_HASH, SYNCER, metadata, selector
@@ -27,10 +27,11 @@ _RUN: Final = "/run/slurm"
 
 
 def objects(cluster: ResolvedCluster) -> tuple[Object, ...]:
+    kept = _user_accounts(cluster)
     if not cluster.spec.syncer.enabled:
-        return ()
+        return (kept,)
     rights = apiaccess.objects(cluster, SYNCER, account=account(cluster), rules=rules(cluster))
-    return (*rights, _service(cluster), _deployment(cluster))
+    return (*rights, kept, _service(cluster), _deployment(cluster))
 
 
 def account(cluster: ResolvedCluster) -> str:
@@ -52,11 +53,28 @@ def rules(cluster: ResolvedCluster) -> list[Object]:
         # Its report is there. The spec decides which images run as what.
         apiaccess.rule(ours, ("slurmclusters/status",), ("patch",), only=(cluster.name,)),
         apiaccess.rule(("",), ("configmaps",), follow, only=(cluster.named(clusterobjects.SLURM_CONF),)),
+        # Who the users are, and whom it has given an account. It writes nothing but the note about that.
+        apiaccess.rule(("",), ("configmaps",), follow, only=(cluster.named(people.AGENT), _users(cluster))),
+        apiaccess.rule(("",), ("configmaps",), (*follow, "patch"), only=(cluster.named(clusterobjects.USER_ACCOUNTS),)),
         # A creation has no name yet that it could be held against.
         apiaccess.rule(("coordination.k8s.io",), ("leases",), ("create",)),
         apiaccess.rule(("coordination.k8s.io",), ("leases",), ("get", "patch"), only=(cluster.named(NAME),)),
         apiaccess.rule(("events.k8s.io",), ("events",), ("create", "patch")),
     ]
+
+
+def _users(cluster: ResolvedCluster) -> str:
+    """The ConfigMap with the users of the values."""
+    return cluster.spec.users.config_map or cluster.named(people.USERS)
+
+
+def _user_accounts(cluster: ResolvedCluster) -> Object:
+    """Without data: who applies none owns none, and leaves alone what the syncer writes there.
+
+    It is there without a syncer too: what is in it could be had from nowhere else.
+    """
+    meta = metadata(cluster, SYNCER, name=clusterobjects.USER_ACCOUNTS)
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
 
 
 def _service(cluster: ResolvedCluster) -> Object:
@@ -144,6 +162,7 @@ def variables(cluster: ResolvedCluster) -> dict[str, str]:
         "SUNK_HOOKS_TIMEOUT": str(wanted.hooks_api.timeout),
         "SUNK_NODE_REBOOT_CONDITION": wanted.hooks_api.node_reboot_condition,
         "SUNK_NODE_REBOOT_REASON": wanted.hooks_api.node_reboot_reason,
+        "SUNK_USERS_CONFIG_MAP": _users(cluster),
         "SUNK_NODE_PERMISSIONS": str(wanted.node_permissions.enabled).lower(),
     }
 
