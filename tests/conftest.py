@@ -32,6 +32,9 @@ CLUSTER = os.environ.get("SUNK_TEST_CLUSTER", "test")
 """The cluster with three nodes. Two clones that are tested side by side need one each."""
 E2E, UNIT = "tests/e2e/", "tests/unit/"
 
+# Clusters of tests are short of CPU and not of memory: what is written in Go collects garbage less often.
+os.environ.setdefault("GOGC", "400")
+
 # How long an example takes says more about the machine than about the code; what must be quick is measured in bench/.
 hypothesis.settings.register_profile("sunk", deadline=None)
 hypothesis.settings.load_profile("sunk")

@@ -3,6 +3,7 @@
 import os
 import secrets
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 from tests.versions import BOTH
@@ -110,7 +111,9 @@ def test_who_has_only_another_key_is_not_believed(slurm: Slurm) -> None:
     place(slurm, keyset.alone(secrets.token_bytes(1024), kid="second"), "key")
     slurm.stop("login")
     slurm.machines.start("login")  # and wait for nothing: it may not even get a configuration
-    eventually(lambda: slurm.attempt("sinfo", uid=1001).code != 0 and REFUSED in slurm.machines.words("controller"))
+    # 26.05 looks for a configuration for a minute.
+    tried = partial(slurm.attempt, "sinfo", uid=1001, timeout=90)
+    eventually(lambda: tried().code != 0 and REFUSED in slurm.machines.words("controller"), seconds=200)
     place(slurm, kept, "key")
     restart(slurm, "login")
     works(slurm)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -108,9 +109,16 @@ def end(slurm: Release, name: str, job: str) -> None:
 
 
 def tell_over(slurm: Release, *jobs: str) -> None:
-    """Have jobs that are LASTING come to their end."""
+    """Have jobs that are LASTING come to their end. They are told until they hear it: a prolog that waits hears nothing."""
     for job in jobs:
-        slurm("scancel", "--batch", "--signal=USR1", job)
+        eventually(partial(_has_heard, slurm, job), seconds=120)
+
+
+def _has_heard(slurm: Release, job: str) -> bool:
+    if slurm.job(job) != "RUNNING":
+        return True
+    slurm("sh", "-c", f"scancel --batch --signal=USR1 {job} || true")  # it may have ended this moment
+    return False
 
 
 def fate(slurm: Release, job: str) -> tuple[str, str]:

@@ -11,6 +11,7 @@ from tests.e2e.slurmcluster.sides import LASTING, fate, tell_over, uid_of
 from tests.waiting import eventually
 
 from sunk.model import names
+from sunk.operator.slurmcluster.builders.pods import NEVER
 
 pytestmark = pytest.mark.full
 
@@ -62,7 +63,8 @@ def test_nothing_restarts_a_slurmd_over_its_jobs_and_slurm_gets_less_than_the_po
     for name, pod in found.items():
         (container,) = pod["spec"]["containers"]
         assert container["name"] == names.SLURMD
-        assert not {"livenessProbe", "startupProbe"} & container.keys()
+        assert "livenessProbe" not in container
+        assert container["startupProbe"]["failureThreshold"] == NEVER
         assert container["resources"]["limits"]["memory"] == f"{LIMIT}Mi"
         assert f" RealMemory={LIMIT - RESERVE} " in slurm("scontrol", "show", "node", name)
 

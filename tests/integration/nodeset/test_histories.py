@@ -420,7 +420,7 @@ async def test_a_random_history_breaks_no_law_and_ends_as_the_rules_say(
 
 
 @given(history=HISTORIES)
-@settings(BUDGET, max_examples=60)
+@settings(BUDGET, max_examples=25)
 @pytest.mark.usefixtures("hasty")
 @pytest.mark.full
 @pytest.mark.timeout(1200)

@@ -88,7 +88,7 @@ async def test_a_random_history_breaks_no_law_and_ends_as_the_rules_say(shared: 
 
 
 @given(history=histories(least=15, most=40))
-@settings(BUDGET, max_examples=30)
+@settings(BUDGET, max_examples=12)
 @pytest.mark.full
 @pytest.mark.timeout(2400)
 async def test_many_random_histories_break_no_law_and_end_as_the_rules_say(shared: World, history: list[Act]) -> None:

@@ -217,8 +217,14 @@ async def test_a_standby_answers_by_what_the_leader_writes(stage: Stage, served:
 async def test_a_pod_that_is_replaced_while_it_waits_is_told(stage: Stage, served: Api) -> None:
     await stage.join("f1")
     job = await stage.sbatch("f1")
-    calling = asyncio.create_task(served.pre_hook("f1", job))
-    await served.asks("f1", job)
+    calling = asyncio.create_task(served.pre_hook("f1", job, strict=True))
+
+    def is_strict(pod: Any) -> bool:
+        found = lock.read(pod.metadata.annotations.get(names.LOCK_REQUEST))
+        return found is not None and found.strict
+
+    # Which only the call can have made it: the job itself is in the request without one.
+    await stage.pod_when("f1", is_strict)
     await stage.delete_pod("f1")
     assert (await calling)[0] == 404
     await stage.scancel(job)

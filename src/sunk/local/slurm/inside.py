@@ -15,7 +15,7 @@ import msgspec
 from sunk.local.slurm import remote, testpackages
 from sunk.local.slurm.boxes.box import SLURM_USER
 from sunk.local.slurm.boxes.layout import CLONE
-from sunk.local.slurm.configuration import TOOLS
+from sunk.local.slurm.configuration import CONTROLLER, TOOLS
 from sunk.local.slurm.running import PYTHON, Slurm
 from sunk.model.refusal import Refusal
 
@@ -63,7 +63,8 @@ def pytest_inside(
     file = slurm.path(report, on=TOOLS)
     results = list(read(file.read_text())) if file.exists() else []
     if answer.code != ALL_PASSED:
-        raise Refusal(_complaint(arguments, results, said=answer.out + answer.err))
+        complaint = _complaint(arguments, results, said=answer.out + answer.err)
+        raise Refusal(f"{complaint}\n{slurm.machines.words(CONTROLLER)}")
     return results
 
 

@@ -149,6 +149,8 @@ class Slurm:
         if LOGIN in names:
             has = self.layout.client_configuration.exists
             self.machines.wait(has, what="the configuration that sackd asks for", timeout=READY)
+            # It has that before it serves its socket, without which no command can say who it is.
+            self.machines.wait(partial(self.answers, on=LOGIN), what="an answer of slurmctld by sackd", timeout=READY)
         if nodes := [name for name in names if name not in BOXES]:
             # Slurm may not have noticed yet that an earlier slurmd was gone, so its word alone says nothing.
             for name in nodes:
@@ -163,10 +165,10 @@ class Slurm:
         """End everything on a machine at once, as when a Pod is lost. Its files stay."""
         self.machines.kill(name)
 
-    def answers(self) -> bool:
-        """Whether slurmctld does."""
+    def answers(self, *, on: str = CONTROLLER) -> bool:
+        """Whether slurmctld does, if it is asked from this machine."""
         here = self.machines.daemon(CONTROLLER) is not None
-        return here and self.attempt("scontrol", "ping", on=CONTROLLER).code == 0
+        return here and self.attempt("scontrol", "ping", on=on).code == 0
 
     def states(self) -> dict[str, frozenset[str]]:
         """Base state and flags of every node, in Slurm's words."""

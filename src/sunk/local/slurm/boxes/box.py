@@ -10,6 +10,7 @@ No mount of a box is visible to this machine, and all of them end with process 1
 
 import re
 import shlex
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -198,3 +199,17 @@ def listens(process: int, port: int) -> bool:
     except OSError:
         return False
     return any(local.endswith(f":{port:04X}") and state == LISTENING for _, local, _, state, *_ in rows)
+
+
+def waits(process: int) -> str:
+    """What each thread of a process waits for, in the kernel's words: all there is to see of one that hangs."""
+    found = Counter(_wait(task) for task in Path(f"/proc/{process}/task").glob("[0-9]*"))
+    return "; ".join(f"{number} x {what}" for what, number in found.most_common())
+
+
+def _wait(task: Path) -> str:
+    try:
+        call = (task / "syscall").read_text().split()[0]
+        return f"{(task / 'comm').read_text().strip()} in {(task / 'wchan').read_text()} (call {call})"
+    except OSError:
+        return "a thread that has ended"

@@ -167,7 +167,12 @@ class Machines:
     def words(self, *names: str) -> str:
         """The last words of these daemons, to put behind a sentence. Of many, the first few tell enough."""
         said = [name for name in names if self.home.log(name).exists()][:4]
-        return "".join(f"\n{LAST_WORDS} {name}:\n{last_words(self.home, name)}" for name in said)
+        return "".join(f"\n{LAST_WORDS} {name}:\n{last_words(self.home, name)}{self._state(name)}" for name in said)
+
+    def _state(self, name: str) -> str:
+        """What it does, if it runs."""
+        process = self.daemon(name) if name in self.boxes else None
+        return "" if process is None else f"\nIts threads now: {boxes.waits(process)}"
 
     def _box(self, name: str) -> Box:
         if name not in self.boxes:

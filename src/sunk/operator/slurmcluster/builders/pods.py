@@ -17,6 +17,9 @@ REGION: Final = "topology.kubernetes.io/region"
 STOP: Final = "SUNK_STOP_SECONDS"
 """How long /init takes to end everything; it has to be done before Kubernetes kills."""
 
+NEVER: Final = 2_147_483_647
+"""Failures of a probe after which the kubelet would restart a container: it takes 68 years."""
+
 Object = dict[str, Any]
 
 LOCKED: Final = {"key": names.LOCK, "operator": "Exists"}
@@ -136,6 +139,19 @@ def environment(ours: Mapping[str, str], variables: Iterable[EnvironmentVariable
 def stop(grace: int, *, before: int = 0) -> str:
     """Seconds for /init out of a grace period, of which a preStop hook takes some."""
     return str(max(1, grace - before - 2))
+
+
+def readiness(command: Sequence[str]) -> Object:
+    """Probes of a container that Kubernetes must never restart, by a command in it.
+
+    Every second until it holds for the first time, then only now and then: a command in a container costs kubelet and
+    runtime more CPU than itself, and on a node jobs have less of it.
+    """
+    look = {"exec": {"command": list(command)}, "timeoutSeconds": 5}
+    return {
+        "startupProbe": look | {"periodSeconds": 1, "failureThreshold": NEVER},
+        "readinessProbe": look | {"periodSeconds": 5, "failureThreshold": 2},
+    }
 
 
 def claims(mounts: Sequence[Mount]) -> tuple[list[Object], list[Object]]:

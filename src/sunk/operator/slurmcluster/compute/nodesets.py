@@ -153,7 +153,7 @@ def _slurmd(cluster: ResolvedCluster, definition: NodeDefinition) -> Object:
         # No liveness: whatever ails slurmd, its jobs live beside it and would die with the container. Readiness asks
         # nobody but slurmd, or a slurmctld that restarts would make every node unready. It looks for the socket and does
         # not connect: slurmd takes each connection for a message, and two lines of its log would say that none came.
-        "readinessProbe": {"exec": {"command": list(_LISTENS)}, "periodSeconds": 2, "timeoutSeconds": 5},
+        **pods.readiness(list(_LISTENS)),
         "lifecycle": {"preStop": {"exec": {"command": ["/bin/sh", "-c", _TELL]}}},
         "resources": resources(definition, reserved=wanted.reserved_memory),
         "volumeMounts": [

@@ -93,7 +93,7 @@ def _container(cluster: ResolvedCluster) -> Object:
         "ports": [{"name": SSH, "containerPort": SSH_PORT}],
         # s6 starts sshd again beside the sessions of people; Kubernetes would end those with it, so it is asked for
         # nothing but readiness.
-        "readinessProbe": {"exec": {"command": ["/bin/bash", "-c", _READY]}, "periodSeconds": 2, "timeoutSeconds": 5},
+        **pods.readiness(["/bin/bash", "-c", _READY]),
         **pods.resources(wanted.resources),
         "volumeMounts": [
             keyfiles.mount(ETC),

@@ -9,6 +9,7 @@ from tests.unit.operator.slurmcluster.clusters import built, cluster, container,
 from sunk.model.names import ACCELERATOR, SHAPE
 from sunk.model.refusal import Refusal
 from sunk.operator.nodeset.observe.template import read
+from sunk.operator.slurmcluster.builders import pods
 from sunk.operator.slurmcluster.builders.metadata import SCRIPTS_HASH
 from sunk.operator.slurmcluster.compute.nodesets import node_line, shape
 from sunk.operator.slurmcluster.objects import objects
@@ -125,7 +126,7 @@ def test_the_nodeset_controller_can_read_the_template() -> None:
 def test_jobs_outlive_trouble_of_slurmd() -> None:
     slurmd = container(with_nodes(cpu={}), "NodeSet", "slurm-cpu")
     assert "livenessProbe" not in slurmd
-    assert "startupProbe" not in slurmd
+    assert slurmd["startupProbe"]["failureThreshold"] == pods.NEVER
     # A connection that says nothing is an error in the log of slurmd.
     assert "tcpSocket" not in slurmd["readinessProbe"]
     assert ":1AA2 " in slurmd["readinessProbe"]["exec"]["command"][2]

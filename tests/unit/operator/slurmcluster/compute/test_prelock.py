@@ -440,6 +440,7 @@ async def test_a_drain_that_is_set_while_the_service_is_answered_keeps_its_flag(
 
 async def test_an_answer_to_the_service_just_before_the_drain_does_not_lose_the_flag(place: Place) -> None:
     place.seconds = SECONDS
+    place.settings()
     place.state("Name State=IDLE ThreadsPerCore=1", "none")
     taken = (place.folder / "bin/scontrol").read_text() + f"rm -f {place.flag}\n"
     place.write("bin/scontrol", taken)
