@@ -209,7 +209,7 @@ def waits(process: int) -> str:
 
 def _wait(task: Path) -> str:
     try:
-        call = (task / "syscall").read_text().split()[0]
+        call, *_ = (task / "syscall").read_text().split() or ["none"]
         return f"{(task / 'comm').read_text().strip()} in {(task / 'wchan').read_text()} (call {call})"
     except OSError:
         return "a thread that has ended"
