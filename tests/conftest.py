@@ -1,7 +1,8 @@
 """Real clusters for tests: a bare API for most of them, three nodes for the rest.
 
-The bare API lives as long as the test run. The cluster with nodes takes longer to start, so it is left running for
-the next run and replaced when the images it holds are no longer the ones that this tree builds.
+The bare API lives as long as the test run. A cluster with nodes takes longer to start, so it is left running for
+the next run and replaced when the images it holds are no longer the ones that this tree builds. Two processes have one
+each.
 """
 
 import asyncio
@@ -18,6 +19,7 @@ import msgspec
 import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 from sunk.kube.api.client import Client
 from sunk.kube.auth import access
@@ -29,7 +31,11 @@ from sunk.local.kubernetes.spec import ClusterSpec, plain
 
 API_PREFIX = "test-api-"
 CLUSTER = os.environ.get("SUNK_TEST_CLUSTER", "test")
-"""The cluster with three nodes. Two clones that are tested side by side need one each."""
+"""The cluster with three nodes, and how the names of others of this run begin. Two clones that are tested side by side
+need one each."""
+WITH_NODES = ("gw0", "gw1")
+"""Processes of a run that have a cluster with three nodes. Such tests mostly wait, so two of them at a time leave enough
+of two cores to the third process, which has everything else to run."""
 E2E, UNIT = "tests/e2e/", "tests/unit/"
 
 # Clusters of tests are short of CPU and not of memory: what is written in Go collects garbage less often.
@@ -49,10 +55,22 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class InTurns(LoadScopeScheduling):  # type: ignore[misc] # it has no types
-    """Deal tests to the processes of a run: a module at a time, and all that runs on the three nodes to one."""
+    """Deal tests to the processes of a run, a module at a time, and those that need three nodes to two of them alone."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return E2E if nodeid.startswith(E2E) else nodeid.partition("::")[0]
+        return nodeid.partition("::")[0]
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        chosen = next((module for module in self.workqueue if _may_run(module, node.gateway.id)), None)
+        if chosen is None:
+            node.shutdown()
+            return
+        self.workqueue.move_to_end(chosen, last=False)
+        super()._assign_work_unit(node)
+
+
+def _may_run(module: str, process: str) -> bool:
+    return process in WITH_NODES or not module.startswith(E2E)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> InTurns:
@@ -128,13 +146,17 @@ class Kubectl(msgspec.Struct, frozen=True):
 
 @pytest.fixture(scope="session")
 def cluster() -> LocalCluster:
-    """Three nodes with our images, left running for the next run."""
-    wanted = assets.fill()
-    found = clusters.find(CLUSTER)
+    """Three nodes with our images, for this process alone, left running for the next run."""
+    wanted, name = assets.fill(), _cluster_of(os.environ.get("PYTEST_XDIST_WORKER", WITH_NODES[0]))
+    found = clusters.find(name)
     if found and clusters.healthy(found) and found.images == wanted.images:
         return found
-    clusters.remove(CLUSTER)
-    return clusters.up(plain(CLUSTER, count=3), assets=wanted)
+    clusters.remove(name)
+    return clusters.up(plain(name, count=3), assets=wanted)
+
+
+def _cluster_of(process: str) -> str:
+    return CLUSTER if process == WITH_NODES[0] else f"{CLUSTER}-{process}"
 
 
 @pytest.fixture

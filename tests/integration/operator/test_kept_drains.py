@@ -234,13 +234,14 @@ async def test_a_kept_drain_that_is_odd_goes_on_as_a_text_of_a_certain_length(
 async def test_a_pod_is_born_with_the_reason_from_another_key(kube: Kube, stage: Stage) -> None:
     node = stage.nodes[0]
     only_sets = (with_reason_in("example.com/why")[1],)
-    async with whole(kube, builds=only_sets):
+    async with whole(kube, builds=only_sets) as operator:
         await stage.create()
         await stage.settled(3)
         before = await stage.running(POD)
         await give_reason(stage, node, "not this")
         await give_reason(stage, node, "bad fan", key="example.com/why")
         await stage.cordon(node)
+        await operator.caught_up()
         await stage.client.delete(PODS, POD, Deletion(grace_period_seconds=0), namespace=stage.namespace)
         born = await eventually(lambda: stage.running(POD), lambda pod: pod.metadata.uid != before.metadata.uid)
         assert born.metadata.annotations[names.CORDON] == "bad fan"
