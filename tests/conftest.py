@@ -145,14 +145,21 @@ class Kubectl(msgspec.Struct, frozen=True):
 
 
 @pytest.fixture(scope="session")
-def cluster() -> LocalCluster:
+def cluster() -> Iterator[LocalCluster]:
     """Three nodes with our images, for this process alone, left running for the next run."""
     wanted, name = assets.fill(), _cluster_of(os.environ.get("PYTEST_XDIST_WORKER", WITH_NODES[0]))
     found = clusters.find(name)
-    if found and clusters.healthy(found) and found.images == wanted.images:
-        return found
-    clusters.remove(name)
-    return clusters.up(plain(name, count=3), assets=wanted)
+    if found is None or not clusters.healthy(found) or found.images != wanted.images or _in_use(found).exists():
+        clusters.remove(name)
+        found = clusters.up(plain(name, count=3), assets=wanted)
+    _in_use(found).touch()
+    yield found
+    _in_use(found).unlink()
+
+
+def _in_use(cluster: LocalCluster) -> Path:
+    """There while tests run on a cluster. Who finds it meets what a run that was killed has left on the nodes."""
+    return cluster.folder / "in-use-by-tests"
 
 
 def _cluster_of(process: str) -> str:
