@@ -135,10 +135,10 @@ class Operator:
         """Pods that it has had deleted."""
         return [parts(one.path)[1] for one in self.writes if one.verb == "delete" and one.resource == "pods"]
 
-    def deletions(self) -> list[float]:
-        """When it has sent for Pods to be deleted."""
+    def sent(self, verb: str) -> list[float]:
+        """When it has sent for Pods to be deleted, or created, the trial of the template included."""
         both = zip(self.writes, self.times, strict=True)
-        return [when - one.seconds for one, when in both if one.verb == "delete" and one.resource == "pods"]
+        return [when - one.seconds for one, when in both if one.verb == verb and one.resource == "pods"]
 
     async def answered(self, wanted: Callable[[list[Exchange]], bool]) -> None:
         """Wait for the answers to its writes: what they have changed can be read before it has heard of them itself."""
