@@ -8,6 +8,9 @@ from pathlib import Path
 
 import msgspec
 
+EXITING = 0x4
+"""PF_EXITING of the kernel."""
+
 
 class Footprint(msgspec.Struct, frozen=True):
     """Everything a cluster could leave behind."""
@@ -40,11 +43,11 @@ def _processes(cluster: str) -> set[str]:
         try:
             words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
             groups = (folder / "cgroup").read_text()
-            state = (folder / "stat").read_text().rsplit(")", 1)[1].split()[0]
+            status = (folder / "stat").read_text().rsplit(")", 1)[1].split()
         except (FileNotFoundError, ProcessLookupError):
             continue
-        if state == "Z":
-            continue  # dead; only its entry waits for process 1
+        if status[0] == "Z" or int(status[6]) & EXITING:
+            continue  # dead or about to be: it holds nothing, and only its entry waits for process 1
         if f"/{cluster}/" in words or f"/sunk.{cluster}/" in groups:
             found.add(f"{folder.name} {words}")
     return found
