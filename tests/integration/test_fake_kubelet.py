@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
 import pytest
@@ -75,13 +76,11 @@ class Fleet:
         await eventually(_now(lambda: nodes[self.nodes[0]]), lambda node: not node.spec.taints)
         await self.client.patch(NODES, self.nodes[0], Merge({"spec": {"taints": taints}}))
 
-    async def steer(self, **overrides: str | None) -> None:
-        """Tell the kubelet how to treat the first Node, and wait until it knows: it hears of Pods by another watch."""
-        told = (await steer(self.client, NODES, self.nodes[0], **overrides)).metadata.resource_version
-        nodes = self.kubelet.state.nodes
-        await eventually(
-            _now(lambda: int(nodes[self.nodes[0]].metadata.resource_version)), lambda known: known >= int(told)
-        )
+    async def heard(self, node: Node) -> None:
+        """Wait until the kubelet knows a Node as it was written: it hears of Pods by another watch."""
+        nodes, wanted = self.kubelet.state.nodes, int(node.metadata.resource_version)
+        version = _now(lambda: int(nodes[node.metadata.name].metadata.resource_version))
+        await eventually(version, lambda known: known >= wanted)
 
     async def gone(self, name: str = "p") -> set[str]:
         """Wait until a Pod is no more; return the phases it was seen in."""
@@ -332,7 +331,7 @@ async def test_a_pod_is_refused_on_demand(fleet: Fleet) -> None:
 
 
 async def test_a_node_refuses_all_pods_on_demand(fleet: Fleet) -> None:
-    await fleet.steer(refuse="UnexpectedAdmissionError")
+    await fleet.heard(await steer(fleet.client, NODES, fleet.nodes[0], refuse="UnexpectedAdmissionError"))
     await fleet.create()
     pod = await eventually(fleet.pod, lambda pod: pod.status.phase == "Failed")
     assert pod.status.reason == "UnexpectedAdmissionError"
@@ -405,8 +404,11 @@ async def leased(fleet: Fleet) -> bool:
 async def renewed(fleet: Fleet) -> None:
     """Wait until the second Node has renewed its lease twice: a whole period has passed."""
     for _ in range(2):
-        known = (await renewals(fleet))[1]
-        await eventually(lambda: renewals(fleet), lambda now, known=known: now[1] > known)
+        await eventually(partial(renewals, fleet), partial(_is_later, await renewals(fleet)))
+
+
+def _is_later(before: list[Any], now: list[Any]) -> bool:
+    return bool(now[1] > before[1])
 
 
 async def test_a_silent_node_stops_its_lease_and_its_pods_and_comes_back(kube: Kube) -> None:
@@ -414,7 +416,7 @@ async def test_a_silent_node_stops_its_lease_and_its_pods_and_comes_back(kube: K
     async with fake_kubelet(quick, kubeconfig=kube.kubeconfig) as kubelet:
         fleet = Fleet(kube, kubelet)
         await eventually(lambda: leased(fleet), bool)
-        await fleet.steer(silent="true")
+        await fleet.heard(await steer(kube.client, NODES, fleet.nodes[0], silent="true"))
         await renewed(fleet)  # by then a renewal that was on its way has arrived
         before = await renewals(fleet)
         await fleet.create()
@@ -424,7 +426,7 @@ async def test_a_silent_node_stops_its_lease_and_its_pods_and_comes_back(kube: K
         after = await renewals(fleet)
         assert after[0] == before[0]
         assert (await fleet.pod()).status.phase == "Pending"
-        await fleet.steer(silent=None)
+        await steer(kube.client, NODES, fleet.nodes[0], silent=None)
         await fleet.running()
         await eventually(lambda: renewals(fleet), lambda now: now[0] > after[0])
 
