@@ -86,6 +86,7 @@ async def test_a_whole_cycle_costs_three_writes_to_lock_and_two_to_unlock(
     """Beside the request itself, and beside what the Node says of Slurm in a condition."""
     # On a machine that is starved `pending` would last long enough to be copied as well.
     monkeypatch.setattr("sunk.operator.pod.controller.MOMENT", 3600.0)
+    await operator.caught_up()
     operator.writes.clear()
     await idle(stage)
     await pod_says(stage, "false")
