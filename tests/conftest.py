@@ -121,7 +121,7 @@ async def kube(api: LocalCluster) -> AsyncIterator[Kube]:
 async def _given_an_account(client: Client, namespace: str) -> None:
     """Wait for the account that every Pod gets: without it the API server refuses Pods."""
     account = f"/api/v1/namespaces/{namespace}/serviceaccounts/default"
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while True:
             with suppress(NotFound):
                 await client.request("GET", account)

@@ -19,7 +19,7 @@ DEFINITIONS = Resource(
 
 async def install(api: LocalCluster) -> None:
     """Install them unless they are there, and wait until they are served."""
-    async with Client(access.from_kubeconfig(api.kubeconfig)) as client, asyncio.timeout(60):
+    async with Client(access.from_kubeconfig(api.kubeconfig)) as client, asyncio.timeout(180):
         for kind in KINDS:
             try:
                 await client.create(DEFINITIONS, yaml.safe_load(crd_yaml(kind)))
