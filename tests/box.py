@@ -165,6 +165,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.kill()
     process.wait()
     for first in inside:
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(first, signal.SIGKILL)
         # Process 1 ends last, and its end can be read.
         gone, _, _ = select.select([first], [], [], PATIENCE)
         os.close(first)
