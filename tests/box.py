@@ -5,17 +5,18 @@ that leads nowhere. What runs in a it dies with the test that started it, whatev
 """
 
 import os
+import select
 import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
 
 ADDRESS = "10.9.0.1"
-PATIENCE = 30.0
+PATIENCE = 90.0
 
 # A lone loopback will not do: Slurm asks for addresses only of families that another interface has.
 NETWORK = (
@@ -152,8 +153,24 @@ def box(plan: Plan, *command: str) -> Iterator[Box]:
     try:
         yield Box(process=process, files=plan.folder / "files", log=plan.folder / "log")
     finally:
-        process.kill()
-        process.wait()
+        _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kill a box, and wait until nothing in it runs any more: its ports and its files are for the next one."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    inside = []
+    with suppress(OSError):
+        inside = [os.pidfd_open(int(child)) for child in children.read_text().split()]
+    process.kill()
+    process.wait()
+    for first in inside:
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(first, signal.SIGKILL)
+        # Process 1 ends last, and its end can be read.
+        gone, _, _ = select.select([first], [], [], PATIENCE)
+        os.close(first)
+        assert gone, "what was in the box goes on"
 
 
 def _device(folder: str) -> int | None:

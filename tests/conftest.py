@@ -42,7 +42,8 @@ E2E, UNIT = "tests/e2e/", "tests/unit/"
 os.environ.setdefault("GOGC", "400")
 
 # How long an example takes says more about the machine than about the code; what must be quick is measured in bench/.
-hypothesis.settings.register_profile("sunk", deadline=None)
+# So does how long it takes to make one: a process that stands still for a second has not to be told of.
+hypothesis.settings.register_profile("sunk", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("sunk")
 
 # pytest-asyncio asks for "the current loop" before it sets its own. Python 3.11 then makes one that nobody closes,

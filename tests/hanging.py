@@ -56,5 +56,5 @@ def hanging(slurm: Slurm) -> Iterator[None]:
 def _change(slurm: Slurm, job: str) -> "subprocess.Popen[str]":
     changing = slurm.spawn("scontrol", "update", f"JobId={job}", f"JobName={_NAME}", uid=_ALICE)
     began = f"until [ -e {_HANGS} ]; do sleep 0.1; done"
-    slurm.run("sh", "-c", began, on=CONTROLLER)
+    slurm.run("sh", "-c", began, on=CONTROLLER, timeout=_LONGEST)
     return changing
