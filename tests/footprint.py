@@ -30,7 +30,7 @@ def take(cluster: str) -> Footprint:
         routes=frozenset(each["dst"] for each in _ip("route") if _of_no_other(each, cluster)),
         mounts=frozenset(line for line in Path("/proc/mounts").read_text().splitlines() if f"/{cluster}/" in line),
         control_groups=frozenset(_control_groups(f"sunk.{cluster}")),
-        firewall=subprocess.run(["iptables-save"], capture_output=True, text=True, check=True).stdout,
+        firewall=_firewall(),
     )
 
 
@@ -48,6 +48,12 @@ def _processes(cluster: str) -> set[str]:
         if f"/{cluster}/" in words or f"/sunk.{cluster}/" in groups:
             found.add(f"{folder.name} {words}")
     return found
+
+
+def _firewall() -> str:
+    """Without comments, which have the time, and without the number of packets that each chain has seen."""
+    saved = subprocess.run(["iptables-save"], capture_output=True, text=True, check=True).stdout
+    return "\n".join(line.partition(" [")[0] for line in saved.splitlines() if not line.startswith("#"))
 
 
 def _control_groups(name: str) -> Iterator[str]:
