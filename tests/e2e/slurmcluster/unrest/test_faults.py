@@ -5,7 +5,18 @@ import time
 from msgspec import json
 from tests.e2e.slurmcluster import kubelet
 from tests.e2e.slurmcluster.release import Release
-from tests.e2e.slurmcluster.sides import LASTING, cordoned, fate, inside, node_of, reasons, tell_over, told, uid_of
+from tests.e2e.slurmcluster.sides import (
+    LASTING,
+    cordoned,
+    fate,
+    inside,
+    node_of,
+    reasons,
+    slurmd,
+    tell_over,
+    told,
+    uid_of,
+)
 from tests.e2e.slurmcluster.unrest import ground
 from tests.e2e.slurmcluster.unrest.ground import PATIENCE, exposed, in_time, throughout
 from tests.e2e.slurmcluster.unrest.killing import Unrest
@@ -19,11 +30,6 @@ KINDS = ground.KINDS
 VALUES = ground.VALUES
 SILENCE = 360.0
 OUTAGE = 120.0
-
-
-def slurmd(slurm: Release, name: str) -> str:
-    """The number of the process; empty if there is none."""
-    return inside(slurm, name, "sh", "-c", "pgrep --exact slurmd || :")
 
 
 def members(slurm: Release) -> list[str]:
@@ -72,7 +78,7 @@ def test_a_slurmd_that_is_killed_under_a_job_comes_back_beside_it(slurm: Release
     slurm.runs(job)
     killed = slurmd(slurm, name)
     inside(slurm, name, "pkill", "--signal", "KILL", "--exact", "slurmd")
-    in_time(lambda: slurmd(slurm, name) not in {"", killed})
+    in_time(lambda: slurmd(slurm, name) not in {"-1", killed})
     in_time(lambda: reasons(slurm) == {})
     assert fate(slurm, job) == ("RUNNING", "0")
     tell_over(slurm, job)
@@ -137,7 +143,7 @@ def test_what_changes_while_slurmctld_is_away_is_told_when_it_is_back(slurm: Rel
         finally:
             slurm.install()
         in_time(lambda: slurm.pods("controller") != [])
-        slurm.kubectl("wait", "--for=condition=Available", "deployment/slurm-controller", "--timeout=110s")
+        slurm.kubectl("rollout", "status", "deployment/slurm-controller", "--timeout=110s")
         slurm.ends(job, seconds=PATIENCE)
         in_time(lambda: reasons(slurm) == {busy: "k8s: cordon: fan"})
         assert fate(slurm, job) == ("COMPLETED", "0")
