@@ -53,7 +53,8 @@ def _processes(cluster: str) -> set[str]:
 def _firewall() -> str:
     """Without comments, which have the time, and without the number of packets that each chain has seen."""
     saved = subprocess.run(["iptables-save"], capture_output=True, text=True, check=True).stdout
-    return "\n".join(line.partition(" [")[0] for line in saved.splitlines() if not line.startswith("#"))
+    lines = (line for line in saved.splitlines() if not line.startswith("#"))
+    return "\n".join(line.partition(" [")[0] if line.startswith(":") else line for line in lines)
 
 
 def _control_groups(name: str) -> Iterator[str]:

@@ -107,7 +107,7 @@ def fleet(slurm: Kubectl, operator: Helm, cluster: LocalCluster) -> Iterator[Fle
         slurm("annotate", "nodeset", found.name, f"{names.FORCE_DELETION}=true", "--overwrite")
         slurm("delete", "nodeset", found.name, "--timeout=110s")
         assert operator.kubectl("get", "pods", "-l", f"{names.NODESET}={found.name}", "-o", "name") == ""
-        assert found.traces() == []
+        eventually(lambda: found.traces() == [])
     finally:
         found.sweep()
 
