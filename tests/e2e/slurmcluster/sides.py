@@ -102,9 +102,9 @@ def begun(slurm: Release, name: str, job: str) -> list[float]:
     return [float(moment) for moment in inside(slurm, name, "sh", "-c", f"cat /tmp/begun-{job} || :").split()]
 
 
-def begins(slurm: Release, name: str, job: str, *, times: int = 1) -> None:
+def begins(slurm: Release, name: str, job: str, *, times: int = 1, seconds: float = 120) -> None:
     """Wait until scripts of a job have begun so often on a node."""
-    eventually(lambda: len(begun(slurm, name, job)) == times)
+    eventually(lambda: len(begun(slurm, name, job)) == times, seconds=seconds)
 
 
 def end(slurm: Release, name: str, job: str) -> None:
@@ -116,7 +116,7 @@ def end(slurm: Release, name: str, job: str) -> None:
 def tell_over(slurm: Release, *jobs: str) -> None:
     """Have jobs that are LASTING come to their end. They are told until they hear it: a prolog that waits hears nothing."""
     for job in jobs:
-        eventually(partial(_has_heard, slurm, job), seconds=180)
+        eventually(partial(_has_heard, slurm, job), seconds=240)
 
 
 def _has_heard(slurm: Release, job: str) -> bool:

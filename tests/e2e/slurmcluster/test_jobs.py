@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from msgspec import json
 from tests.e2e.slurmcluster.release import USER, Release, on
-from tests.e2e.slurmcluster.sides import LASTING, tell_over
+from tests.e2e.slurmcluster.sides import BEGINS, LASTING, begins, tell_over
 from tests.waiting import eventually
 
 CONTROLLER = "app.kubernetes.io/name=slurmctld"
@@ -178,8 +178,9 @@ def test_other_work_takes_most_of_a_node_beside_an_idle_slurmd(slurm: Release, n
 
 @pytest.mark.full
 def test_jobs_outlive_a_new_slurmctld(slurm: Release) -> None:
-    running = slurm.submit(LASTING, "-N3")
+    running = slurm.submit(f"{BEGINS}; {LASTING}", "-N3")
     slurm.runs(running)
+    begins(slurm, slurm.job(running, "BatchHost"), running)
     waiting = slurm.submit("true", f"--dependency=afterok:{running}")
 
     def renewed(*order: str) -> None:

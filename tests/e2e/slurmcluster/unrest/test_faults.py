@@ -6,7 +6,9 @@ from msgspec import json
 from tests.e2e.slurmcluster import kubelet
 from tests.e2e.slurmcluster.release import Release
 from tests.e2e.slurmcluster.sides import (
+    BEGINS,
     LASTING,
+    begins,
     cordoned,
     fate,
     inside,
@@ -74,8 +76,9 @@ def test_a_slurmd_that_is_killed_under_a_job_comes_back_beside_it(slurm: Release
     """M3: by s6, in the same container."""
     name, _ = exposed(slurm)
     before = uid_of(slurm, name)
-    job = slurm.submit(LASTING, "-w", name)
-    slurm.runs(job)
+    job = slurm.submit(f"{BEGINS}; {LASTING}", "-w", name)
+    # One whose prolog still waits would lose its script with this slurmd.
+    begins(slurm, name, job, seconds=PATIENCE)
     killed = slurmd(slurm, name)
     inside(slurm, name, "pkill", "--signal", "KILL", "--exact", "slurmd")
     in_time(lambda: slurmd(slurm, name) not in {"-1", killed})
@@ -127,8 +130,9 @@ def test_what_changes_while_slurmctld_is_away_is_told_when_it_is_back(slurm: Rel
     busy, busy_node = exposed(slurm)
     quiet = next(name for name in slurm.idle() if name != busy)
     before = slurm.pods("compute")
-    job = slurm.submit(LASTING, "--exclusive", "-w", busy)
-    slurm.runs(job)
+    job = slurm.submit(f"{BEGINS}; {LASTING}", "--exclusive", "-w", busy)
+    # A prolog that still waits would wait for a syncer, and a new one of those for slurmctld.
+    begins(slurm, busy, job, seconds=PATIENCE)
     with cordoned(slurm, node_of(slurm, quiet), "disk"):
         in_time(lambda: reasons(slurm) == {quiet: "k8s: cordon: disk"})
         in_time(lambda: told(slurm, busy_node, names.SLURM_RUNNING) != "")
