@@ -37,13 +37,17 @@ WITH_NODES = ("gw0", "gw1")
 """Processes of a run that have a cluster with three nodes. Such tests mostly wait, so two of them at a time leave enough
 of two cores to the third process, which has everything else to run."""
 E2E, UNIT = "tests/e2e/", "tests/unit/"
+E2E_LONGEST = 900
+"""Seconds for a test with three nodes that says nothing else. The first one of a run brings the nodes up too, and the
+first one of a module a Slurm cluster."""
 
 # Clusters of tests are short of CPU and not of memory: what is written in Go collects garbage less often.
 os.environ.setdefault("GOGC", "400")
 
-# How long an example takes says more about the machine than about the code; what must be quick is measured in bench/.
-# So does how long it takes to make one: a process that stands still for a second has not to be told of.
-hypothesis.settings.register_profile("sunk", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+# How long an example takes, or takes to be made up, says more about the machine than about the code; what must be quick
+# is measured in bench/.
+SLOW = (hypothesis.HealthCheck.too_slow,)
+hypothesis.settings.register_profile("sunk", deadline=None, suppress_health_check=SLOW)
 hypothesis.settings.load_profile("sunk")
 
 # pytest-asyncio asks for "the current loop" before it sets its own. Python 3.11 then makes one that nobody closes,
@@ -82,6 +86,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> InTurns
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes long comes first, so that no process is left with it at the end; else the order stays random."""
     items.sort(key=lambda item: (not item.nodeid.startswith(E2E), item.nodeid.startswith(UNIT)))
+    for item in items:
+        if item.nodeid.startswith(E2E) and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(E2E_LONGEST))
 
 
 class Kube(msgspec.Struct, frozen=True):
@@ -105,7 +112,8 @@ def _clear_abandoned() -> None:
     """End the clusters of test runs that were killed."""
     for name in clusters.names():
         run = name.removeprefix(API_PREFIX)
-        if run != name and run.isdigit() and not Path(f"/proc/{run}").exists():
+        # One with our own number is of a process that had it before us.
+        if run != name and run.isdigit() and (int(run) == os.getpid() or not Path(f"/proc/{run}").exists()):
             clusters.remove(name)
 
 

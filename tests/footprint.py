@@ -33,7 +33,7 @@ def take(cluster: str) -> Footprint:
         routes=frozenset(each["dst"] for each in _ip("route") if _of_no_other(each, cluster)),
         mounts=frozenset(line for line in Path("/proc/mounts").read_text().splitlines() if f"/{cluster}/" in line),
         control_groups=frozenset(_control_groups(f"sunk.{cluster}")),
-        firewall=subprocess.run(["iptables-save"], capture_output=True, text=True, check=True).stdout,
+        firewall=_firewall(),
     )
 
 
@@ -51,6 +51,13 @@ def _processes(cluster: str) -> set[str]:
         if f"/{cluster}/" in words or f"/sunk.{cluster}/" in groups:
             found.add(f"{folder.name} {words}")
     return found
+
+
+def _firewall() -> str:
+    """Without comments, which have the time, and without the number of packets that each chain has seen."""
+    saved = subprocess.run(["iptables-save"], capture_output=True, text=True, check=True).stdout
+    lines = (line for line in saved.splitlines() if not line.startswith("#"))
+    return "\n".join(line.partition(" [")[0] if line.startswith(":") else line for line in lines)
 
 
 def _control_groups(name: str) -> Iterator[str]:
