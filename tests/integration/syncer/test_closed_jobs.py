@@ -13,7 +13,7 @@ from sunk.local.slurm.configuration import CONTROLLER
 from sunk.slurm.mirror.accounting import EVERY
 from sunk.slurm.mirror.confidence import UNSAVED
 
-pytestmark = [on_stage, pytest.mark.timeout(300)]
+pytestmark = [on_stage, pytest.mark.timeout(900)]
 SLURM = {"config": {"MinJobAge": 2, "AccountingStorageEnforce": None}, "accounting": True}
 VERSIONS = BOTH
 STATE = "/var/spool/slurmctld"
