@@ -19,7 +19,7 @@ async def command(stage: Stage, text: str) -> None:
 
 async def test_a_job_that_ends_while_slurmctld_is_away_holds_nothing_back(stage: Stage) -> None:
     await stage.join("a1")
-    job = await stage.sbatch("a1", script="until [ -e ~/over ]; do sleep 0.2; done; touch ~/ended")
+    job = await stage.sbatch("a1", script="until [ -e /home/alice/over ]; do sleep 0.2; done; touch /home/alice/ended")
     home = stage.slurm.layout.home / "alice"
     async with stage.without_slurmctld():
         (home / "over").touch()
