@@ -25,7 +25,7 @@ async def test_jobs_that_slurmctld_lost_hold_everything_back_also_if_accounting_
     for name in ("a1", "a2"):
         await stage.join(name)
     jobs = sorted([await stage.sbatch(name) for name in ("a1", "a2")])
-    await asyncio.sleep(UNSAVED + 5)
+    await asyncio.sleep(UNSAVED + 15)
     await asyncio.to_thread(stage.slurm.stop, CONTROLLER)
     # Without the last one 26.05 takes it for a first start; with it, it would rather not start than go on without jobs.
     lose = f"rm -f {STATE}/job_state* {STATE}/last_config_lite* {STATE}/clustername"

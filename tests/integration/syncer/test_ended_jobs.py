@@ -40,7 +40,7 @@ async def test_jobs_that_ended_unseen_over_a_restart_hold_nothing_back_once_acco
     for name in ("a1", "a2"):
         await stage.join(name)
     jobs = sorted([await stage.sbatch(name) for name in ("a1", "a2")])
-    await asyncio.sleep(UNSAVED + 5)
+    await asyncio.sleep(UNSAVED + 15)
     async with stopped_syncer(stage):
         for job in jobs:
             await stage.scancel(job)

@@ -35,7 +35,7 @@ async def test_jobs_that_slurmctld_forgot_hold_everything_back_until_they_are_ba
     for name in ("b1", "b2"):
         await stage.join(name)
     jobs = sorted([await stage.sbatch(name) for name in ("b1", "b2")])
-    await asyncio.sleep(UNSAVED + 5)
+    await asyncio.sleep(UNSAVED + 15)
     await asyncio.to_thread(stage.slurm.stop, CONTROLLER)
     await command(stage, f"mkdir /tmp/kept && cp -a {STATE}/. /tmp/kept && rm -f {STATE}/job_state*")
     await asyncio.to_thread(stage.slurm.start, CONTROLLER)
