@@ -14,7 +14,7 @@ from sunk.local.slurm import Slurm
 from sunk.local.slurm.configuration import CONTROLLER
 
 _ALICE: Final = 1001
-_LONGEST: Final = 90
+_LONGEST: Final = 180
 _NAME: Final = "hang"
 _HANGS: Final = "/run/slurmctld/hangs"
 _ENDS: Final = "/run/slurmctld/hang-ends"

@@ -40,7 +40,7 @@ def install(api: LocalCluster) -> None:
 async def _in_force(syncer: Client, namespace: str) -> None:
     """Wait until the API server heeds them: by its own Lease, which a syncer may not create under another name."""
     path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
-    async with asyncio.timeout(90):
+    async with asyncio.timeout(120):
         while True:
             try:
                 await syncer.request("POST", path, query={"dryRun": "All"}, body={"metadata": {"name": "of-another"}})
@@ -89,7 +89,7 @@ async def granted(kubeconfig: Path, token: str, *, namespace: str) -> AsyncItera
 
 async def _granted(syncer: Client, namespace: str) -> None:
     """Wait until the API server knows the rights of the account."""
-    async with asyncio.timeout(90):
+    async with asyncio.timeout(120):
         while True:
             try:
                 await syncer.request("GET", f"/api/v1/namespaces/{namespace}/pods")
