@@ -24,12 +24,14 @@ def main() -> None:
 
 
 def _register() -> None:
+    from sunk.directory.commands import directory
     from sunk.insight.check.commands import check
     from sunk.insight.drain.commands import drain, undrain
     from sunk.insight.explain.commands import explain
     from sunk.insight.keys.commands import keys
     from sunk.insight.node.commands import node
     from sunk.insight.status.commands import status
+    from sunk.insight.user.commands import user
     from sunk.insight.verify.commands import verify
     from sunk.local.commands import local
     from sunk.operator.commands import operator
@@ -39,6 +41,7 @@ def _register() -> None:
     from sunk.syncer.commands import syncer
 
     main.add_command(check)
+    main.add_command(directory)
     main.add_command(drain)
     main.add_command(explain)
     main.add_command(keys)
@@ -51,6 +54,7 @@ def _register() -> None:
     main.add_command(status)
     main.add_command(syncer)
     main.add_command(undrain)
+    main.add_command(user)
     main.add_command(verify)
 
 

@@ -22,10 +22,11 @@ from sunk.local import install
 from sunk.local.install import Tools
 from sunk.local.kubernetes import assets
 from sunk.local.kubernetes.cluster import LocalCluster
+from sunk.model.cluster.directory import Directory, DirectoryService
 from sunk.model.cluster.kind import SlurmClusterSpec
 from sunk.model.names import GROUP, LOCK
 from sunk.model.refusal import Refusal
-from sunk.operator.slurmcluster.daemons import syncer
+from sunk.operator.slurmcluster.daemons import directory, syncer
 from sunk.operator.slurmcluster.resolve import resolve
 from sunk.service.hooks.keys import CONFIGURATION, KEYS
 
@@ -75,11 +76,11 @@ class Ask(Struct, frozen=True):
         return {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
 
 
-def allowed(kubectl: Kubectl, asks: Iterable[Ask]) -> set[Ask]:
-    """Which of these the operator's account may do, as `kubectl auth can-i --as` would say, in one go."""
+def allowed(kubectl: Kubectl, asks: Iterable[Ask], *, account: str = ACCOUNT) -> set[Ask]:
+    """Which of these an account may do, as `kubectl auth can-i --as` would say, in one go."""
     asked = list(asks)
-    account = f"system:serviceaccount:{kubectl.namespace}:{ACCOUNT}"
-    reviews = yaml.safe_dump_all(ask.review(account) for ask in asked)
+    user = f"system:serviceaccount:{kubectl.namespace}:{account}"
+    reviews = yaml.safe_dump_all(ask.review(user) for ask in asked)
     said = kubectl("create", "-f", "-", "-o", "jsonpath={.status.allowed}{'\\n'}", stdin=reviews).split()
     return {ask for ask, answer in zip(asked, said, strict=True) if answer == "true"}
 
@@ -169,7 +170,7 @@ def test_the_operator_may_do_what_it_must_and_no_more(helm: Helm, release: str) 
         SLICES: ("get", "list", "watch", "create", "patch", "delete"),
         REVISIONS: ("get", "list", "watch", "create", "patch", "delete"),
         "events.events.k8s.io": ("create", "patch"),
-        # For the syncer of each Slurm cluster: an account, and of each right that it gets at least as much.
+        # For the syncer and the directory agent of each Slurm cluster: an account, and of each right at least as much.
         "serviceaccounts": ("get", "list", "create", "patch", "delete"),
         "roles.rbac.authorization.k8s.io": ("get", "list", "create", "patch", "delete"),
         "rolebindings.rbac.authorization.k8s.io": ("get", "list", "create", "patch", "delete"),
@@ -223,6 +224,27 @@ def test_the_operator_may_grant_a_syncer_what_it_needs(helm: Helm, release: str)
     assert len(told.splitlines()) == len(granting) == 3
     asked = ("auth", "can-i", "--as", f"system:serviceaccount:{own}:slurm-sunk-syncer")
     assert kubectl(*asked, "patch", "pods", "--subresource=status").strip() == "yes"
+
+
+def test_the_operator_may_grant_a_directory_agent_what_it_needs(helm: Helm, release: str) -> None:
+    kubectl, own = helm.kubectl, helm.kubectl.namespace
+    helm.install(release, "--set", f"namespaces={{{own}}}", "--set", "priorityClass.create=false")
+    spec = SlurmClusterSpec(directory_service=DirectoryService(directories=(Directory(ldap_uri="ldaps://a"),)))
+    made = directory.objects(resolve(spec, name="slurm", namespace=own))
+    granting = [one for one in made if one["kind"] in {"ServiceAccount", "Role", "RoleBinding"}]
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": granting})
+    operator = f"system:serviceaccount:{own}:{ACCOUNT}"
+    told = kubectl("apply", "--server-side", "-f", "-", "--as", operator, stdin=text)
+    assert len(told.splitlines()) == len(granting) == 3
+
+    written = ("slurm-directory", *(f"slurm-directory-logins-{number}" for number in range(4)))
+    others = ("slurm-slurm-conf", "slurm-directory-settings", "")
+    may = {Ask(verb, "configmaps", name, own) for verb in ("get", "patch") for name in written}
+    may |= {Ask("get", "configmaps", "slurm-users", own)}
+    asked = {Ask(verb, "configmaps", name, own) for verb in VERBS for name in (*written, "slurm-users", *others)}
+    asked |= {Ask(verb, what, namespace=own) for verb in VERBS for what in ("secrets", "pods", CLUSTERS)}
+    eventually(lambda: allowed(kubectl, may, account="slurm-directory") == may)
+    assert allowed(kubectl, asked, account="slurm-directory") == may
 
 
 @pytest.mark.parametrize("everywhere", [True, False])

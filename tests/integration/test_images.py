@@ -54,6 +54,11 @@ def _libslurm(root: Path) -> Path:
     return next(file for file in root.glob("usr/lib/*/libslurm.so.*") if file.name.count(".") == 2)
 
 
+def test_the_agent_finds_ldapsearch_in_the_sunk_image(sunk: Path) -> None:
+    # -VV prints the version and ends with 0.
+    inside(sunk, "ldapsearch", "-VV")
+
+
 def test_what_only_the_build_needs_is_not_in_the_sunk_image(sunk: Path) -> None:
     assert not [name for name in UNWANTED if (sunk / name).exists()]
 
@@ -77,6 +82,19 @@ def _authorities(bundle: Path) -> set[str]:
 def test_keys_that_packages_make_are_not_in_the_slurm_image() -> None:
     root = images.root_file_system("slurm")
     assert not [*root.glob("etc/ssh/ssh_host_*"), *root.glob("etc/munge/*key"), *root.glob("etc/slurm/*")]
+
+
+@pytest.mark.parametrize("version", BOTH)
+def test_pam_and_sudo_of_the_slurm_image_go_by_ours(version: str) -> None:
+    root = images.root_file_system("slurm", slurm=version)
+    lines = {kind: (root / f"etc/pam.d/common-{kind}").read_text() for kind in ("auth", "account", "session")}
+    assert "pam_exec.so expose_authtok quiet quiet_log seteuid /usr/lib/sunk/password" in lines["auth"]
+    assert "/usr/lib/sunk/account" in lines["account"]
+    assert lines["session"].index("create_homes=no") < lines["session"].index("pam_mkhomedir.so")
+    assert not [kind for kind, text in lines.items() if "pam_sss" in text]
+    assert "%sudo" not in (root / "etc/sudoers").read_text()
+    for kind in ("passwd", "group", "shadow"):
+        assert f"{kind}:         files extrausers" in (root / "etc/nsswitch.conf").read_text()
 
 
 def test_a_build_that_is_killed_leaves_no_process_and_no_mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

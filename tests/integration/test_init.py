@@ -70,6 +70,57 @@ def test_oneshots_are_over_before_a_longrun_starts_and_go_by_name(boxes: Boxes) 
         assert made.said().split() == ["first", "second", "third"]
 
 
+def test_scripts_come_after_what_they_depend_on_of_whatever_type(boxes: Boxes) -> None:
+    services = {
+        "10-mount": oneshot("echo mount with $(s6-svstat -o up /run/s6/network)", dependencies="network\n"),
+        "network": longrun("exec sleep infinity", dependencies="keys"),
+        "keys": oneshot("sleep 0.5; echo keys"),
+        "agent": longrun("echo agent; exec sleep infinity", dependencies="10-mount\nnetwork\n"),
+    }
+    with boxes("/init", services=services) as made:
+        wait_for(lambda: "agent" in made.said(), what="the last one")
+        assert made.said().splitlines() == ["keys", "mount with true", "agent"]
+        assert made.stop() == 0
+
+
+def test_dependencies_that_cannot_be_met_are_refused(boxes: Boxes) -> None:
+    services = {"a": oneshot("true", dependencies="b"), "b": longrun("true", dependencies="a")}
+    with boxes("/init", services=services) as made:
+        assert made.ended() == 2
+        assert "init: dependencies in /etc/sunk/s6 go round in a circle: a needs b needs a." in made.said()
+
+
+def test_a_oneshot_that_goes_wrong_after_a_longrun_ends_that_too(boxes: Boxes) -> None:
+    services = {
+        "lasting": longrun("trap 'echo told; exit 0' TERM; echo up; while :; do sleep 0.1; done"),
+        "bad": oneshot("sleep 1; echo reason >&2; exit 9", dependencies="lasting"),
+    }
+    with boxes("/init", "slurmrestd", services=services) as made:
+        assert made.ended() == 9
+        assert "oneshot bad exited with code 9: starting nothing more" in made.said()
+        assert made.said().index("reason") < made.said().index("told")
+        assert "slurmrestd" not in made.said()
+
+
+def test_a_longrun_that_cannot_start_holds_up_those_that_need_it(boxes: Boxes) -> None:
+    services = {"odd": longrun("#!/no/such/program"), "next": oneshot("echo never", dependencies="odd")}
+    with boxes("/init", services=services) as made:
+        assert made.process.wait(90) == 1
+        assert "longrun odd did not start within 30 s" in made.said()
+        assert "never" not in made.said()
+
+
+def test_a_process_that_a_oneshot_leaves_behind_can_still_write(boxes: Boxes) -> None:
+    services = {
+        "leaves": oneshot("(sleep 4; echo later) & echo first"),
+        "lasting": longrun("echo second; exec sleep infinity"),
+    }
+    with boxes("/init", services=services) as made:
+        wait_for(lambda: "later" in made.said(), what="the word of the process")
+        assert made.said().split() == ["first", "second", "later"]
+        assert made.stop() == 0
+
+
 def test_a_oneshot_that_goes_wrong_ends_the_container_with_its_code(boxes: Boxes) -> None:
     services = {"bad": oneshot("exit 7"), "lasting": longrun("echo lives")}
     with boxes("/init", services=services) as made:

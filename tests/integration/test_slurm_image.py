@@ -1,8 +1,9 @@
 """A Slurm cluster of boxes out of the shipped image: slurmctld in one, slurmd or a login place in the other."""
 
 import secrets
+import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -58,9 +59,12 @@ def start(image: Path, tmp_path: Path) -> Iterator[Start]:
     key = File(secrets.token_hex(32), mode=0o440, owner=SLURM_USER)
     with network() as net:
 
-        def begin(*command: str, name: str, user: int = 0, **files: File) -> AbstractContextManager[Box]:
-            laid = {"etc/slurm/slurm.key": key, **{f"etc/slurm/{file}.conf": text for file, text in files.items()}}
-            plan = Plan(image=image, folder=tmp_path / name, network=net, name=name, user=user, files=laid)
+        def begin(
+            *command: str, name: str, user: int = 0, laid: Mapping[str, File] | None = None, **files: File
+        ) -> AbstractContextManager[Box]:
+            settings = {f"etc/slurm/{file}.conf": text for file, text in files.items()}
+            every = {"etc/slurm/slurm.key": key, **settings, **(laid or {})}
+            plan = Plan(image=image, folder=tmp_path / name, network=net, name=name, user=user, files=every)
             return box(plan, *command)
 
         yield begin
@@ -139,3 +143,29 @@ def test_sshd_makes_host_keys_of_its_own(start: Start, image: Path) -> None:
     with start("/init", "sshd", name="login") as login:
         wait_for(lambda: "Server listening on" in login.said(), what="sshd")
         assert list((login.files / "etc/ssh").glob("ssh_host_*_key"))
+
+
+def test_sshd_beside_slurmd_lets_in_users_with_a_job_alone(controller: Box, start: Start, tmp_path: Path) -> None:
+    """And stays when slurmd dies; what it lets in does not have slurmd's place before the kernel's memory killer."""
+    subprocess.run(["ssh-keygen", "-qt", "ed25519", "-N", "", "-f", tmp_path / "key"], check=True)
+    people = {
+        "etc/sunk/users/passwd": File("alice:*:5001:5000::/home/alice:/bin/bash\n"),
+        "etc/sunk/users/group": File("staff:*:5000:\n"),
+        "etc/sunk/users/authorized_keys.alice": File((tmp_path / "key.pub").read_text()),
+        "etc/key": File((tmp_path / "key").read_text(), mode=0o600),
+    }
+    command = (SLURMD[0], SLURMD[1], "sshd", *SLURMD[2:])
+    with start(*command, name="node", laid=people) as node:
+        wait_for(lambda: controller.run("sinfo", "--noheader", "--format=%T") == "idle", what="an idle node")
+        wait_for(lambda: "Server listening on" in node.said(), what="sshd")
+        options = ("-oStrictHostKeyChecking=no", "-oUserKnownHostsFile=/dev/null", "-oBatchMode=yes")
+        ssh = f"ssh -i /etc/key {' '.join(options)} alice@127.0.0.1 cat /proc/self/oom_score_adj 2>&1; echo $?"
+        said = node.run("bash", "-c", ssh)
+        assert said.endswith("255"), said
+        assert "pamservicename sunk-node" in node.run("sshd", "-T").lower()
+        assert "nodename=node " in node.run("cat", "/etc/pam.d/sunk-node")
+        before = node.run("s6-svstat", "-o", "pid", "/run/s6/sshd")
+        node.run("s6-svc", "-k", "/run/s6/slurmd")
+        wait_for(lambda: node.said().count("slurmd version") >= 2, what="another slurmd")
+        assert node.run("s6-svstat", "-o", "pid", "/run/s6/sshd") == before
+        assert node.stop() == 0

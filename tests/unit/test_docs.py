@@ -17,6 +17,8 @@ from sunk.operator.slurmcluster.resolve import resolve
 PROJECT = Path(__file__).parents[2]
 PAGES = sorted([*PROJECT.glob("*.md"), *PROJECT.glob("docs/**/*.md"), *PROJECT.glob("charts/**/*.md")])
 GUIDE = PROJECT / "docs" / "guides" / "slurm-cluster.md"
+USERS = PROJECT / "docs" / "guides" / "users.md"
+PEOPLE = PROJECT / "docs" / "concepts" / "people.md"
 SHARED = PROJECT / "docs" / "guides" / "shared-nodes.md"
 CODE = PROJECT / "docs" / "concepts" / "code.md"
 KUBERNETES_NAMES = {"cordon", "SlurmDrain", "SlurmCordon"}
@@ -50,14 +52,36 @@ def test_every_link_leads_somewhere(page: Path) -> None:
     assert [*broken(page)] == []
 
 
-def test_the_guide_to_clusters_shows_values_that_make_one(tmp_path: Path) -> None:
-    blocks = fenced(GUIDE, "yaml")
+@pytest.mark.parametrize("page", [GUIDE, USERS], ids=lambda page: page.stem)
+def test_a_guide_shows_values_that_make_a_cluster(tmp_path: Path, page: Path) -> None:
+    blocks = fenced(page, "yaml")
     assert len(blocks) >= 2
     for number, block in enumerate(blocks):
         file = tmp_path / f"{number}.yaml"
         file.write_text(block)
         found = spec(PROJECT / "charts" / "slurm", [file])
         assert objects(resolve(found, name="slurm", namespace="default"))
+
+
+def test_the_guide_to_users_names_settings_that_exist() -> None:
+    """In prose, values of directories and logins stand in backticks, alone or with their path."""
+    values = (PROJECT / "docs" / "reference" / "values.md").read_text()
+    for name in (
+        "overrideUidAttr",
+        "sshKeyAttr",
+        "refreshInterval",
+        "sessionWaitSeconds",
+        "createHomes",
+        "overrideShell",
+    ):
+        assert f"`{name}`" in USERS.read_text() or f".{name}`" in USERS.read_text()
+        assert name in values
+
+
+def test_the_page_about_people_lists_the_options_that_the_agent_knows() -> None:
+    known = pytest.importorskip("sunk.directory.domain.options").OPTIONS
+    section = PEOPLE.read_text().split("## Options of sssd")[1].split("\n## ")[0]
+    assert set(re.findall(r"`([a-z_0-9]+_[a-z_0-9]+|enumerate)`", section)) == set(known)
 
 
 def test_what_the_guide_shows_of_render_is_what_it_prints(tmp_path: Path) -> None:

@@ -61,8 +61,12 @@ No `escalate` and no `bind`: it grants others nothing that it does not have itse
   resources: [deployments, statefulsets]
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [""]
-  resources: [configmaps, services]
+  resources: [services]
   verbs: [get, list, create, patch, delete]
+# Those with the reports of directory agents are followed.
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [get, list, watch, create, patch, delete]
 # An eviction of a compute Pod that may hold a job is refused by a budget.
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
@@ -70,7 +74,8 @@ No `escalate` and no `bind`: it grants others nothing that it does not have itse
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
   verbs: [get, list, create, patch, delete]
-# Each Slurm cluster has a syncer with an account of its own, which gets what it needs in its namespace and no more.
+# Each Slurm cluster has a syncer and, if it has directories, a directory agent. Each has an account of its own, which gets
+# what it needs in its namespace and no more.
 - apiGroups: [""]
   resources: [serviceaccounts]
   verbs: [get, list, create, patch, delete]
@@ -78,9 +83,6 @@ No `escalate` and no `bind`: it grants others nothing that it does not have itse
   resources: [roles, rolebindings]
   verbs: [get, list, create, patch, delete]
 # Who grants something must hold it: what syncers are granted beyond the operator's own needs.
-- apiGroups: [""]
-  resources: [configmaps]
-  verbs: [watch]
 - apiGroups: [""]
   resources: [pods/status]
   verbs: [patch]

@@ -129,6 +129,8 @@ class ContainerStatus(Struct, frozen=True, gc=False, rename="camel"):
     ready: bool = False
     restart_count: int = 0
     state: ContainerState = ContainerState()
+    last_state: ContainerState = ContainerState()
+    """How it ended the last time, if it has been started again."""
 
 
 class PodStatus(Struct, frozen=True, gc=False, rename="camel"):

@@ -11,6 +11,10 @@ NODE: Final = names.NODE
 RESTART_LIFE: Final = timedelta(seconds=60)
 """For how long a request to replace a Pod is heeded."""
 _DIGITS: Final = 12
+_OF_INIT: Final = "init: "
+"""What the last words of /init begin with (images/slurm/init)."""
+_LONGEST: Final = 200
+_BOTH: Final = 2
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 
@@ -70,6 +74,29 @@ def has_run(pod: Pod) -> bool:
     if not may_hold_job(pod):
         return False
     return any(one.name == names.SLURMD and _has_started(one) for one in pod.status.container_statuses)
+
+
+def start_failure(pod: Pod) -> str:
+    """Why slurmd was not started: a script of s6 that failed, by name and code. Empty if that is not so, or no longer.
+
+    /init of the image leaves it where the kubelet finds it. A container that is started again has it in its last state, and
+    once the Pod is ready nobody cares.
+    """
+    if ready(pod):
+        return ""
+    for container in pod.status.container_statuses:
+        if container.name == names.SLURMD:
+            ends = (container.state.terminated, container.last_state.terminated)
+            told = next((end.message for end in ends if end is not None), "")
+            return _in_short(told.removeprefix(_OF_INIT)) if told.startswith(_OF_INIT) else ""
+    return ""
+
+
+def _in_short(told: str) -> str:
+    """The first line, which has name and code, and the last, which mostly has the cause."""
+    lines = [line.strip() for line in told.strip().splitlines() if line.strip()]
+    both = lines if len(lines) <= _BOTH else [lines[0], f"… {lines[-1]}"]
+    return " ".join(both)[:_LONGEST]
 
 
 def _has_started(container: ContainerStatus) -> bool:

@@ -9,7 +9,7 @@ What a process needs beside these it declares itself. Nothing is imported here t
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -43,17 +43,7 @@ class ServiceOptions(Struct, frozen=True):
     stop_seconds: float
 
     def begin(self) -> "Access":
-        """Start the log and find the way to the API server; one that cannot be found is a Refusal."""
-        from sunk.kube.auth import access
-        from sunk.kube.auth.credentials import AccessError
-        from sunk.kube.process import logs
-        from sunk.model.refusal import Refusal
-
-        logs.start(level=self.log_level)
-        try:
-            return access.find(self.kubeconfig)
-        except AccessError as error:
-            raise Refusal(str(error)) from error
+        return begin(kubeconfig=self.kubeconfig, log_level=self.log_level)
 
     def settings(self, *, name: str, namespaces: tuple[str, ...], lease_namespace: str) -> "ServiceSettings":
         from sunk.service.process import ServiceSettings
@@ -69,6 +59,20 @@ class ServiceOptions(Struct, frozen=True):
             burst=self.burst,
             grace=self.stop_seconds,
         )
+
+
+def begin(*, kubeconfig: Path | None, log_level: str) -> "Access":
+    """Start the log and find the way to the API server; one that cannot be found is a Refusal."""
+    from sunk.kube.auth import access
+    from sunk.kube.auth.credentials import AccessError
+    from sunk.kube.process import logs
+    from sunk.model.refusal import Refusal
+
+    logs.start(level=log_level)
+    try:
+        return access.find(kubeconfig)
+    except AccessError as error:
+        raise Refusal(str(error)) from error
 
 
 def serving(*, workers: int, at_once: str, stop_seconds: float) -> Callable[[F], F]:
@@ -89,6 +93,30 @@ def serving(*, workers: int, at_once: str, stop_seconds: float) -> Callable[[F],
     return given
 
 
+PORT: Final = click.option(
+    "--port",
+    envvar="SUNK_PORT",
+    show_envvar=True,
+    type=click.IntRange(0, 65535),
+    default=clusterobjects.HEALTH_PORT,
+    help="Port of /healthz, /readyz and /metrics; 0 picks a free one.",
+)
+KUBECONFIG: Final = click.option(
+    "--kubeconfig",
+    envvar="KUBECONFIG",
+    show_envvar=True,
+    type=click.Path(path_type=Path),
+    show_default="the Pod's service account",
+    help="Kubeconfig file to use.",
+)
+LOG_LEVEL: Final = click.option(
+    "--log-level",
+    envvar="SUNK_LOG_LEVEL",
+    show_envvar=True,
+    type=click.Choice(LEVELS),
+    default="info",
+    help="Minimum severity to log.",
+)
 _OPTIONS: Final = (
     click.option(
         "--identity",
@@ -98,30 +126,9 @@ _OPTIONS: Final = (
         show_default="derived from the host name",
         help="Unique name of this replica in the Lease and in Events.",
     ),
-    click.option(
-        "--port",
-        envvar="SUNK_PORT",
-        show_envvar=True,
-        type=click.IntRange(0, 65535),
-        default=clusterobjects.HEALTH_PORT,
-        help="Port of /healthz, /readyz and /metrics; 0 picks a free one.",
-    ),
-    click.option(
-        "--kubeconfig",
-        envvar="KUBECONFIG",
-        show_envvar=True,
-        type=click.Path(path_type=Path),
-        show_default="the Pod's service account",
-        help="Kubeconfig file to use.",
-    ),
-    click.option(
-        "--log-level",
-        envvar="SUNK_LOG_LEVEL",
-        show_envvar=True,
-        type=click.Choice(LEVELS),
-        default="info",
-        help="Minimum severity to log.",
-    ),
+    PORT,
+    KUBECONFIG,
+    LOG_LEVEL,
     click.option(
         "--qps",
         envvar="SUNK_QPS",
@@ -164,13 +171,18 @@ def _bounds(*, workers: int, at_once: str, stop_seconds: float) -> tuple[Callabl
 
 
 def run(settings: "ServiceSettings", *, access: "Access", builds: "Iterable[Build]", called: str) -> int:
-    """Run to the end; returns the exit code. What a person can mend is a Refusal."""
-    from sunk.kube.process import loop
-    from sunk.model.refusal import Refusal
     from sunk.service.process import until_told
 
+    return run_to_end(until_told(settings, access=access, builds=builds), called=called)
+
+
+def run_to_end(main: Coroutine[Any, Any, None], *, called: str) -> int:
+    """Run a process; returns the exit code. What a person can mend is a Refusal."""
+    from sunk.kube.process import loop
+    from sunk.model.refusal import Refusal
+
     try:
-        loop.run(until_told(settings, access=access, builds=builds))
+        loop.run(main)
     except Refusal:
         raise
     except Exception:

@@ -83,6 +83,10 @@ class Transition(SlurmError):
     """The job is just starting or completing: repeat the order a moment later."""
 
 
+class JobsRunning(SlurmError):
+    """Jobs that have not ended are in the association that is to be removed."""
+
+
 class NotBatch(SlurmError):
     """Only a job with a script can do that."""
 
@@ -112,6 +116,9 @@ _KINDS: Final[dict[int, type[SlurmError]]] = {
     **dict.fromkeys((2028, 2180), InvalidState),  # as 24.11 and as 26.05 say it
     2029: InvalidFeature,
     2039: NotBatch,
+    # slurmdbd without its database, or without the connection to it; and what it says of associations.
+    **dict.fromkeys((7000, 7008), Unreachable),
+    7001: JobsRunning,
     # Half an answer, none in time, and a connection that was closed before one came.
     **dict.fromkeys((5003, 5004, 5005, *_SOCKETS), Unreachable),
 }

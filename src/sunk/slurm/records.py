@@ -241,6 +241,42 @@ class Configuration(Struct, frozen=True, array_like=True, gc=False):
         return next((word.removeprefix(begin) for word in self.parameters if word.startswith(begin)), "")
 
 
+class Association(Struct, frozen=True, array_like=True, gc=False):
+    """A user in an account, or an account itself (`user` is empty), as slurmdbd has it for one cluster.
+
+    What it has from the account above it is not in here.
+    """
+
+    id: int
+    user: str
+    account: str
+    partition: str
+    """Empty: all of them."""
+    comment: str
+    qos: tuple[str, ...]
+    """Numbers; with `+` or `-` before them if they are added to those of the account. None: those of the account."""
+    default_qos: int
+    """Its number; 0 if it has none of its own."""
+    is_default: bool
+    """It is what jobs of the user run in that name no account."""
+    is_limited: bool
+    """It has a limit, a share or a priority of its own."""
+
+
+class Qos(Struct, frozen=True, array_like=True, gc=False):
+    id: int
+    name: str
+
+
+class KnownUser(Struct, frozen=True, array_like=True, gc=False):
+    """A user of slurmdbd as slurmctld knows it."""
+
+    name: str
+    uid: int | None
+    """None: slurmctld knows no user of this name, and refuses the jobs of whoever has it."""
+    default_account: str
+
+
 class Accounted(Struct, frozen=True, array_like=True, gc=False):
     """A job as accounting has it. One that was requeued, or whose number was given out again, has several rows."""
 

@@ -7,5 +7,6 @@ SlurmCluster; Nodes are never written, but for the condition that asks for a reb
 
 Read `context`, `process` (which puts the parts together), then `members`, `pods` and `jobs` (who is ours, and what holds
 it). Each package is one direction: `drains` from Kubernetes to Slurm, `conditions` back, `removal` what may be deleted,
-`config` what slurmctld runs with, `hooks` what prologs are answered, `visibility` what is reported about the whole.
+`config` what slurmctld runs with, `hooks` what prologs are answered, `accounts` which users slurmdbd has in which
+accounts, `visibility` what is reported about the whole.
 """

@@ -137,11 +137,25 @@ def _hook_options(command: F) -> F:
     show_default="namespace of this Pod or of the kubeconfig's context",
     help="Namespace of the SlurmCluster.",
 )
+@click.option(
+    "--users-config-map",
+    envvar="SUNK_USERS_CONFIG_MAP",
+    show_envvar=True,
+    default="",
+    show_default="<cluster>-users",
+    help="ConfigMap with the users of the cluster.",
+)
 @serving(workers=16, at_once="Number of Pods written to concurrently.", stop_seconds=10.0)
 @_hook_options
 @_settings
 def syncer(
-    *, cluster: str, namespace: str, service_options: ServiceOptions, hook_options: HookOptions, **chosen: Any
+    *,
+    cluster: str,
+    namespace: str,
+    users_config_map: str,
+    service_options: ServiceOptions,
+    hook_options: HookOptions,
+    **chosen: Any,
 ) -> None:
     """Run the syncer, which keeps Slurm nodes and their Pods in sync in both directions.
 
@@ -156,6 +170,7 @@ def syncer(
         namespace=namespace or access.namespace,
         settings=SyncerSettings(**chosen),
         hooks=hook_options.settings(),
+        users=users_config_map,
     )
     service = service_options.settings(
         name=options.name, namespaces=(options.namespace,), lease_namespace=options.namespace

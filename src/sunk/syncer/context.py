@@ -7,6 +7,7 @@ The parts are
 - `removal`: what may be deleted, and Slurm's records of what has left,
 - `config`: that slurmctld runs what is wanted,
 - `hooks`: what prologs of compute Pods are answered,
+- `accounts`: which users have which account in slurmdbd,
 - `visibility`: what the syncer reports about the cluster as a whole.
 
 Each owns the fields that it writes and remembers nothing that reading both sides would not bring back.

@@ -12,6 +12,7 @@ from sunk.model import faults
 from sunk.slurm.errors import SlurmError, Unreachable
 from sunk.slurm.libslurm.library import Library
 from sunk.slurm.mirror.reading import MirrorStatistics
+from sunk.syncer.accounts.controller import AccountController, AccountStatistics
 from sunk.syncer.context import Context
 from sunk.syncer.drains.controller import DrainController, DrainStatistics
 from sunk.syncer.visibility.clocks import Clocks
@@ -91,11 +92,52 @@ DRAINS: Final[Table[DrainStatistics]] = (
 )
 
 
+ACCOUNTS: Final[Table[AccountStatistics]] = (
+    Family("accounts_rounds", "Times that accounts of users were compared with the rules", lambda stats: stats.rounds),
+    Family("accounts_added", "Associations added to slurmdbd", lambda stats: stats.added),
+    Family("accounts_changed", "Associations whose QOS were changed", lambda stats: stats.changed),
+    Family("accounts_removed", "Associations removed from slurmdbd", lambda stats: stats.removed),
+    Family("accounts_refused", "Orders that slurmdbd refused", lambda stats: stats.refused),
+    Family(
+        "accounts_reconfigures", "Reconfigures for users that slurmctld did not know", lambda stats: stats.reconfigures
+    ),
+    Family("accounts_wanted", "Associations that the rules ask for", lambda stats: stats.last.wanted, "gauge"),
+    Family(
+        "accounts_arriving",
+        "Associations that wait until slurmctld knows the user",
+        lambda stats: len(stats.last.arriving),
+        "gauge",
+    ),
+    Family(
+        "accounts_waiting",
+        "Associations that are removed when their jobs have ended",
+        lambda stats: len(stats.last.waiting),
+        "gauge",
+    ),
+    Family(
+        "accounts_withheld",
+        "Associations that the rules ask for and somebody has removed",
+        lambda stats: len(stats.last.withheld),
+        "gauge",
+    ),
+    Family(
+        "accounts_foreign",
+        "Associations that differ from the rules because somebody has made or changed them",
+        lambda stats: len(stats.last.foreign),
+        "gauge",
+    ),
+    Family(
+        "accounts_unknown", "Users with an account that slurmctld does not know", lambda stats: stats.unknown, "gauge"
+    ),
+)
+
+
 class SyncerCollector(Collector):
     """Reads everything at the moment of a scrape, on the loop's thread."""
 
-    def __init__(self, context: Context, drains: DrainController, clocks: Clocks) -> None:
+    def __init__(self, context: Context, drains: DrainController, clocks: Clocks, accounts: AccountController) -> None:
         self._context = context
+        self._accounts = accounts
         self._drains = drains
         self._clocks = clocks
 
@@ -106,6 +148,7 @@ class SyncerCollector(Collector):
         mirror = self._context.mirror.statistics()
         yield from metrics(MIRROR, mirror, prefix=PREFIX)
         yield from metrics(DRAINS, self._drains.statistics(), prefix=PREFIX)
+        yield from metrics(ACCOUNTS, self._accounts.statistics, prefix=PREFIX)
         rows = GaugeMetricFamily("sunk_syncer_slurm_rows", "Rows of each table of Slurm", labels=("table",))
         for table, count in mirror.rows.items():
             rows.add_metric((table,), count)

@@ -21,6 +21,7 @@ from sunk.slurm.libslurm.library import Library
 from sunk.slurm.mirror.accounting import Inquiry
 from sunk.slurm.mirror.mirror import Mirror
 from sunk.slurm.orders.nodes import Orders
+from sunk.syncer.accounts.controller import AccountController, AccountSources
 from sunk.syncer.conditions.completing import CompletingNodes
 from sunk.syncer.conditions.controller import ConditionController
 from sunk.syncer.config.controller import ConfigController
@@ -53,6 +54,8 @@ class SyncerOptions(Struct, frozen=True):
     namespace: str
     settings: SyncerSettings = SyncerSettings()
     hooks: HookSettings = HookSettings()
+    users: str = ""
+    """ConfigMap with the users of the values, if it is not the operator's."""
 
     @property
     def name(self) -> str:
@@ -62,7 +65,13 @@ class SyncerOptions(Struct, frozen=True):
 
 def syncer(options: SyncerOptions, *, library: Library) -> Build:
     """How the syncer of one Slurm cluster is made, once libslurm is loaded."""
-    return lambda setting: _build(make_context(options, setting, library=library), hooks=options.hooks)
+
+    def build(setting: Setting) -> Part:
+        context = make_context(options, setting, library=library)
+        where = {"namespace": options.namespace, "cluster": options.cluster, "users": options.users}
+        return _build(context, hooks=options.hooks, sources=AccountSources.of(setting.client, **where))
+
+    return build
 
 
 def make_context(options: SyncerOptions, setting: Setting, *, library: Library) -> Context:
@@ -95,7 +104,7 @@ def _only(name: str, namespace: str) -> Scope:
     return Scope(namespace=namespace, fields=f"metadata.name={name}")
 
 
-def _build(context: Context, *, hooks: HookSettings) -> Part:
+def _build(context: Context, *, hooks: HookSettings, sources: AccountSources) -> Part:
     """Make the controllers, each of which owns what it writes, and say which of them report."""
     members, jobs_by_node = Members(context.slices.store, cluster=context.cluster), JobsByNode(context.mirror.jobs)
     guard, restarts = Guard(context, jobs_by_node), Bucket(RESTARTS, burst=1)
@@ -112,13 +121,14 @@ def _build(context: Context, *, hooks: HookSettings) -> Part:
     orphans = OrphanRecords(context, members, guard, deleted=release.deleted)
     unregistered = UnregisteredPods(context, members, guard, restarts=restarts)
     reshape = ReshapeController(context, members, jobs_by_node, guard, restarts=restarts)
-    reporting = (reachability, clocks, config, drains, clearance, completing, orphans, unregistered, reshape)
+    accounts = AccountController(context, sources, want_reconfigure=config.want_reconfigure)
+    reporting = (reachability, clocks, config, drains, clearance, completing, orphans, unregistered, reshape, accounts)
     reporter = Reporter(context, [part.report for part in reporting])
     return Part(
         "syncer",
-        follows=(context.pods, context.slices, context.sets, context.clusters, context.files),
+        follows=(context.pods, context.slices, context.sets, context.clusters, context.files, *sources.all),
         controllers=tuple(part.controller for part in (acceptance, conditions, clearance, release, reshape)),
-        work=(config, drains, completing.work, orphans.work, unregistered.work, reporter),
+        work=(config, drains, completing.work, orphans.work, unregistered.work, accounts, reporter),
         duties={
             "mirror of Slurm": context.mirror.run,
             "accounting": Inquiry(context.library, context.mirror).run,
@@ -127,7 +137,7 @@ def _build(context: Context, *, hooks: HookSettings) -> Part:
         unready={"slurm": reachability.unready, **api.unready},
         on_stop=api.on_stop,
         collectors=(
-            SyncerCollector(context, drains, clocks),
+            SyncerCollector(context, drains, clocks, accounts),
             *api.collectors(prefix=PREFIX, requests=lambda: conditions.requests_written),
         ),
     )

@@ -1,5 +1,6 @@
 """What a real API server says to the chart, to the SlurmCluster it renders, and to all that is built from that."""
 
+from base64 import b64decode
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,6 @@ from tests.integration.slurmcluster.conftest import Try, attempt
 
 from sunk.model.cluster.kind import SlurmClusterSpec
 from sunk.model.names import GROUP, VERSION
-from sunk.operator.slurmcluster.daemons.syncer import account
 from sunk.operator.slurmcluster.objects import objects
 from sunk.operator.slurmcluster.resolve import ResolvedCluster, resolve
 
@@ -39,12 +39,39 @@ FULL: dict[str, Any] = {
         "state": {"storageClassName": "fast"},
     },
     "login": {
-        "service": {"exposePublicIP": True, "annotations": {"note": "that"}},
+        "service": {
+            "exposePublicIP": True,
+            "annotations": {"note": "that"},
+            "dnsName": "login.example.com",
+            "additionalPorts": [{"name": "mosh", "port": 60000, "protocol": "UDP"}],
+            "perPod": True,
+        },
+        "replicas": 2,
+        "sessionWaitSeconds": 60,
+        "s6": {
+            "first": {"type": "oneshot", "script": "true"},
+            "web": {"type": "longrun", "script": "sleep 1", "dependencies": ["first"]},
+        },
         "env": [{"name": "A", "value": "1"}],
         "volumes": [{"name": "scratch", "emptyDir": {}}],
         "volumeMounts": [{"name": "scratch", "mountPath": "/scratch"}],
     },
     "mysql": {"storage": {"existingClaim": "old"}},
+    "directoryService": {
+        "sudoGroups": ["admins"],
+        "directories": [
+            {
+                "name": "Corp.Example",
+                "ldapUri": "ldaps://a.example.com,ldap://b.example.com",
+                "user": {"bindDn": "cn=x", "passwordSecret": "p", "existingSecret": "s", "canary": "alice"},
+                "ldapsCert": "tls",
+                "sudoGroups": ["Domain Admins"],
+                "schema": "AD",
+                "additionalConfig": "min_id = 1000",
+            },
+            {"name": "off", "enabled": False},
+        ],
+    },
     "compute": {
         "mounts": [
             {"name": "/home", "pvc": "home"},
@@ -96,8 +123,13 @@ FULL: dict[str, Any] = {
 def rendered(helm: Helm, *files: str, sets: tuple[str, ...] = ()) -> dict[str, Any]:
     chosen = [word for file in files for word in ("-f", str(SLURM / file))]
     chosen += [word for value in sets for word in ("--set", value)]
-    found: dict[str, Any] = yaml.safe_load(helm("template", "slurm", str(SLURM), *chosen))
-    return found
+    every = yaml.safe_load_all(helm("template", "slurm", str(SLURM), *chosen))
+    (found,) = [one for one in every if one and one["kind"] == "SlurmCluster"]
+    return dict(found)
+
+
+def accounts(cluster: ResolvedCluster) -> list[str]:
+    return [one["metadata"]["name"] for one in objects(cluster) if one["kind"] == "ServiceAccount"]
 
 
 def cluster_of(spec: dict[str, Any], *, namespace: str) -> ResolvedCluster:
@@ -127,7 +159,8 @@ def test_the_chart_and_all_that_is_built_from_it_are_taken(helm: Helm, tried: Tr
     assert (one["apiVersion"], one["kind"]) == (f"{GROUP}/{VERSION}", "SlurmCluster")
     assert tried([one])
     made = cluster_of(one["spec"], namespace=helm.kubectl.namespace)
-    helm.kubectl("create", "serviceaccount", account(made))
+    for account in accounts(made):
+        helm.kubectl("create", "serviceaccount", account)
     assert len(tried([*objects(made), *pods(made)])) == len(objects(made)) + len(pods(made))
 
 
@@ -135,9 +168,43 @@ def test_every_value_leads_to_objects_that_are_taken(tried: Try, kubectl: Kubect
     body = {"apiVersion": f"{GROUP}/{VERSION}", "kind": "SlurmCluster", "metadata": {"name": "slurm"}, "spec": FULL}
     assert tried([body])
     made = cluster_of(FULL, namespace=kubectl.namespace)
-    kubectl("create", "serviceaccount", account(made))
+    for account in accounts(made):
+        kubectl("create", "serviceaccount", account)
     everything = [*objects(made), *pods(made)]
     assert len(tried(everything)) == len(everything)
+
+
+def test_logins_to_nodes_lead_to_objects_that_are_taken(tried: Try, kubectl: Kubectl) -> None:
+    spec = {"compute": {"ssh": {"enabled": True}, "nodes": {"cpu": {"enabled": True}}}, "syncer": {"enabled": False}}
+    everything = [*objects(made := cluster_of(spec, namespace=kubectl.namespace)), *pods(made)]
+    assert len(tried(everything)) == len(everything)
+
+
+def test_a_password_becomes_a_secret_and_null_means_that_a_value_is_not_set(
+    helm: Helm, tried: Try, tmp_path: Path
+) -> None:
+    user = {"bindDn": "cn=x", "password": 'a"b\\c<&# '}
+    blank = {"name": "blank", "enabled": None, "user": None, "sudoGroups": None, "schema": None, "ldapUri": "ldap://b"}
+    directories = [{"name": "a", "ldapUri": "ldaps://a", "user": user}, blank, {"name": None, "enabled": False}]
+    file = tmp_path / "values.yaml"
+    file.write_text(yaml.safe_dump({"directoryService": {"directories": directories}}))
+    text = helm("template", "slurm", str(SLURM), "-f", str(file))
+    found = {one["kind"]: one for one in yaml.safe_load_all(text) if one}
+    secret, body = found["Secret"], found["SlurmCluster"]
+    assert secret["metadata"]["name"] == "slurm-directory-0"
+    assert secret["metadata"]["labels"] == body["metadata"]["labels"]
+    assert b64decode(secret["data"]["password"]).decode() == user["password"]
+    first = body["spec"]["directoryService"]["directories"][0]["user"]
+    assert first == {"bindDn": "cn=x", "passwordSecret": "slurm-directory-0"}
+    assert tried([body])
+
+
+def test_a_password_is_not_taken_into_a_slurmcluster(kubectl: Kubectl) -> None:
+    spec = {"directoryService": {"directories": [{"ldapUri": "ldaps://a", "user": {"password": "hunter2"}}]}}
+    body = {"apiVersion": f"{GROUP}/{VERSION}", "kind": "SlurmCluster", "metadata": {"name": "slurm"}, "spec": spec}
+    refused = attempt(kubectl, body)
+    assert "a password must not be in the SlurmCluster" in refused
+    assert "hunter2" not in refused
 
 
 def test_layers_of_the_chart_reach_the_operator_and_a_definition_is_composed_of_them(helm: Helm) -> None:

@@ -16,6 +16,7 @@ from sunk.objects.computepods import (
     ready,
     removal_order,
     running,
+    start_failure,
 )
 
 BARE = msgspec.convert({"metadata": {"name": "gpu-0"}}, Pod)
@@ -104,3 +105,52 @@ def test_pods_go_in_the_order_not_ready_idle_draining_running() -> None:
 def test_of_the_same_standing_the_newest_goes_first() -> None:
     order = [pod(age=1), pod(age=5), pod(age=100)]
     assert sorted((order[2], order[0], order[1]), key=removal_order) == order
+
+
+SAID = "init: oneshot packages exited with code 100: Reading package lists\nE: no such package\n"
+SHORT = "oneshot packages exited with code 100: Reading package lists E: no such package"
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"state": {"terminated": {"exitCode": 100, "message": SAID}}},
+        {"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": {"terminated": {"message": SAID}}},
+        {"state": {"running": {}}, "lastState": {"terminated": {"message": SAID}}},
+    ],
+    ids=["ended", "waits to be started again", "is tried again"],
+)
+def test_a_script_that_failed_is_told_with_its_name_and_code(status: dict[str, object]) -> None:
+    assert start_failure(with_container("slurmd", **status)) == SHORT
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        BARE,
+        with_container("slurmd", state={"running": {}}),
+        with_container("slurmd", state={"terminated": {"exitCode": 1}}),
+        with_container("slurmd", state={"terminated": {"exitCode": 1, "message": "slurmd: error"}}),
+        with_container("beside", state={"terminated": {"exitCode": 1, "message": SAID}}),
+        with_container("slurmd", state={"terminated": {"message": "out"}}, lastState={"terminated": {"message": SAID}}),
+    ],
+    ids=["new", "runs", "no words", "other words", "another container", "long ago"],
+)
+def test_nothing_else_is_taken_for_it(found: Pod) -> None:
+    assert start_failure(found) == ""
+
+
+def test_a_pod_that_is_ready_has_got_over_it() -> None:
+    status = [{"name": "slurmd", "state": {"running": {}}, "lastState": {"terminated": {"message": SAID}}}]
+    conditions = [{"type": "Ready", "status": "True"}]
+    tree = {"metadata": {"name": "p"}, "status": {"containerStatuses": status, "conditions": conditions}}
+    assert start_failure(msgspec.convert(tree, Pod)) == ""
+
+
+def test_of_many_lines_the_first_and_the_last_are_told_and_no_more_than_fits() -> None:
+    many = "init: oneshot a exited with code 1: one\ntwo\nthree\nfour\n"
+    assert start_failure(with_container("slurmd", state={"terminated": {"message": many}})) == (
+        "oneshot a exited with code 1: one … four"
+    )
+    long = f"init: oneshot a exited with code 1: {'x' * 4000}"
+    assert len(start_failure(with_container("slurmd", state={"terminated": {"message": long}}))) == 200

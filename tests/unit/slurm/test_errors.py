@@ -33,12 +33,12 @@ def test_an_error_says_what_was_asked_and_what_slurm_said() -> None:
     assert str(found) == "update nodes n1: Invalid node name (ESLURM_INVALID_NODE_NAME 2018)"
 
 
-@pytest.mark.parametrize("number", [-1, 1000, 1007, 1800, 5005, 6000, errno.ECONNRESET])
+@pytest.mark.parametrize("number", [-1, 1000, 1007, 1800, 5005, 6000, 7000, errno.ECONNRESET])
 def test_what_is_no_word_of_slurmctld_about_the_order_is_not_final(number: int) -> None:
     assert not errors.refusal(number, asked="x").final
 
 
-@pytest.mark.parametrize("number", [2002, 2016, 2028, 7000])
+@pytest.mark.parametrize("number", [2002, 2016, 2028, 7001, 7009])
 def test_what_slurmctld_refuses_is_final(number: int) -> None:
     assert errors.refusal(number, asked="x").final
 

@@ -6,7 +6,7 @@ encode: dicts, Structs, `msgspec.Raw`.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from types import TracebackType
@@ -307,6 +307,44 @@ class Client:
                 yield stream
             finally:
                 stream.let_go()
+
+    @asynccontextmanager
+    async def messages(
+        self, path: str, query: Sequence[tuple[str, str]], *, protocol: str
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Open a WebSocket, and give the binary messages that come until its end. The time is not bounded.
+
+        A refusal comes without the body that would say why: aiohttp does not keep it.
+        """
+        asked = f"GET {path}"
+        if self._limit is not None:
+            await self._limit.take()
+        try:
+            async with await self._upgraded(path, query, protocol=protocol) as socket:
+                yield (each.data async for each in socket if each.type is aiohttp.WSMsgType.BINARY)
+        except aiohttp.WSServerHandshakeError as refused:
+            raise refusal(b"", code=refused.status, asked=asked) from refused
+        except _LOST as error:
+            raise self._lost(error, asked=asked) from error
+
+    async def _upgraded(
+        self, path: str, query: Sequence[tuple[str, str]], *, protocol: str
+    ) -> aiohttp.ClientWebSocketResponse:
+        url = URL(f"{self._access.server}{path}?{urlencode(query)}", encoded=True)
+        for last in (False, True):
+            proof = await self._access.credentials.proof()
+            try:
+                return await self._session.ws_connect(
+                    url,
+                    protocols=(protocol,),
+                    headers={"Authorization": proof.authorization} if proof.authorization else {},
+                    ssl=proof.tls or self._access.tls or True,
+                    server_hostname=self._access.server_name,
+                )
+            except aiohttp.WSServerHandshakeError as refused:
+                if last or refused.status != _UNAUTHORIZED or not await self._access.credentials.refused(proof):
+                    raise
+        raise AssertionError("the last attempt returns or raises")
 
     @asynccontextmanager
     async def _send(

@@ -25,6 +25,7 @@ DEFAULT = "24.11"
 CONTAINERFILE = "images/Containerfile"
 # What changes most often comes last, see `seed`.
 SOURCES = {
+    "directory": ("images/directory",),
     "mariadb": ("images/mariadb",),
     "slurm": ("images/fetch", "images/native", "images/slurm"),
     "sunk": ("LICENSE", "README.md", "pyproject.toml", "requirements/run.txt", "src"),

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from sunk.model.cluster.daemons import Containers, Volumes
-from sunk.model.cluster.parts import Digest, Environment, Image, Line, Mount, ObjectName
+from sunk.model.cluster.parts import Digest, Environment, Image, Line, Mount, ObjectName, S6Service
 from sunk.model.nodeset import DynamicFeature, FeatureName, Prefix
 from sunk.model.schema.vocabulary import IntOrString, Opaque, Quantity, rule
 
@@ -114,10 +114,10 @@ class Definition(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Ssh(Struct, frozen=True, gc=False):
-    """Let users log in to compute nodes on which they have a job (not implemented yet)."""
+    """Let users log in to compute nodes on which they have a job."""
 
     enabled: bool = False
-    """Allow it (not implemented yet)."""
+    """Run sshd in compute Pods. Only users with a job on the node get in, and their processes end with it."""
 
 
 class AutoPartition(Struct, frozen=True, gc=False):
@@ -125,19 +125,6 @@ class AutoPartition(Struct, frozen=True, gc=False):
 
     enabled: bool = True
     """Create them."""
-
-
-class S6Service(Struct, frozen=True, gc=False, rename="camel"):
-    """A script that runs next to slurmd."""
-
-    type: Literal["oneshot", "longrun"]
-    """`oneshot` runs to the end before slurmd starts; `longrun` keeps running beside it."""
-    script: Annotated[str, Meta(max_length=262144)]
-    """Content of the script. Without a first line that begins with `#!`, bash runs it."""
-    timeout_up: Annotated[int, Meta(ge=0)] = 0
-    """Milliseconds before a oneshot counts as failed; 0 means never."""
-    timeout_down: Annotated[int, Meta(ge=0)] = 0
-    """Milliseconds for a longrun to end."""
 
 
 class Pyxis(Struct, frozen=True, gc=False, rename="camel"):

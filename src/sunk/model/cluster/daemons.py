@@ -4,7 +4,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, Struct, field
 
-from sunk.model.cluster.parts import Environment, Image, Line, ObjectName, Resources, Seconds, Service
+from sunk.model.cluster.parts import Environment, Image, Line, ObjectName, Resources, S6Service, Seconds, Service
 from sunk.model.contract import clusterobjects
 from sunk.model.schema.pattern import END
 from sunk.model.schema.vocabulary import DnsLabel, Opaque, Quantity, rule
@@ -12,6 +12,7 @@ from sunk.model.schema.vocabulary import DnsLabel, Opaque, Quantity, rule
 Containers = Annotated[tuple[Opaque, ...], Meta(max_length=32)]
 Volumes = Annotated[tuple[Opaque, ...], Meta(max_length=128)]
 Port = Annotated[int, Meta(ge=1, le=65535)]
+QosName = Annotated[str, Meta(min_length=1, max_length=128, pattern=rf"^[a-z0-9_.-]+{END}")]
 Moment = Annotated[float, Meta(ge=0, le=86_400)]
 
 
@@ -89,8 +90,15 @@ class Login(Struct, frozen=True, gc=False, rename="camel"):
     """Seconds to shut down before the Pod is killed."""
     priority_class_name: ObjectName = ""
     """PriorityClass of the Pod."""
+    session_wait_seconds: Annotated[int, Meta(ge=0, le=604_800)] = 0
+    """How long a Pod that is to end waits for the people who are logged in there, in seconds. New logins go to other
+    Pods meanwhile."""
+    create_homes: bool = True
+    """Create the home of a user at the first login, if root may write there."""
     update_strategy: Literal["RollingUpdate", "OnDelete"] = "RollingUpdate"
     """`OnDelete` keeps a Pod until someone deletes it."""
+    s6: Annotated[dict[str, S6Service], Meta(max_length=64)] = field(default_factory=dict)
+    """Scripts that run on every login node, by name."""
     env: Environment = ()
     """Environment of the container sshd."""
     security_context: dict[str, Any] | None = None
@@ -106,6 +114,29 @@ class Login(Struct, frozen=True, gc=False, rename="camel"):
     """Additional volume mounts of sshd."""
     annotations: Annotated[dict[str, Line], Meta(max_length=64)] = field(default_factory=dict)
     """Additional annotations of the Pod."""
+
+
+class AccountRule(Struct, frozen=True, gc=False, rename="camel"):
+    """Who gets which account in Slurm."""
+
+    account: Annotated[str, Meta(min_length=1, max_length=128, pattern=rf"^[a-z0-9_.-]+{END}")]
+    """The account. It is created if it does not exist."""
+    group: Line = ""
+    """Members of this group. Empty: every user."""
+    qos: Annotated[tuple[QosName, ...], Meta(max_length=32)] = ()
+    """QOS that these users may use in this account. Empty: what the account has."""
+    default_qos: QosName | None = None
+    """QOS of jobs that name none. Unset: that of the account."""
+
+
+class UserAccounts(Struct, frozen=True, gc=False, rename="camel"):
+    """Accounts in Slurm for users of the values and of directories, so that their first job is not refused.
+
+    Only what was created by these rules is changed or removed by them: what an administrator has set stays.
+    """
+
+    rules: Annotated[tuple[AccountRule, ...], Meta(max_length=256)] = ()
+    """All rules that apply to a user count; the first one is the default account. Empty: administrators add users."""
 
 
 class ExternalDatabase(Struct, frozen=True, gc=False, rename="camel"):
@@ -148,6 +179,7 @@ class Accounting(Struct, frozen=True, gc=False, rename="camel"):
     external: ExternalDatabase = ExternalDatabase()
     enforce: Annotated[str, Meta(max_length=256, pattern=rf"^[a-z,]*{END}")] = "associations,limits,qos"
     """AccountingStorageEnforce."""
+    user_accounts: UserAccounts = UserAccounts()
     extra_config: Annotated[str, Meta(max_length=65536)] = ""
     """Lines appended to slurmdbd.conf."""
     volumes: Volumes = ()

@@ -67,6 +67,19 @@ class Mount(Struct, frozen=True, gc=False, rename="camel"):
     """Path inside the volume. Empty: the whole volume."""
 
 
+class ServicePort(Struct, frozen=True, gc=False, rename="camel"):
+    """A port of a Service."""
+
+    name: DnsLabel
+    """Name of the port."""
+    port: Annotated[int, Meta(ge=1, le=65535)]
+    """Port of the Service."""
+    target_port: Annotated[int, Meta(ge=1, le=65535)] | None = None
+    """Port of the Pod. Unset: the same."""
+    protocol: Literal["TCP", "UDP", "SCTP"] = "TCP"
+    """Protocol of the port."""
+
+
 class Service(Struct, frozen=True, gc=False, rename="camel"):
     """Service of the login Pods."""
 
@@ -79,6 +92,32 @@ class Service(Struct, frozen=True, gc=False, rename="camel"):
     )
     annotations: Annotated[dict[str, Line], Meta(max_length=64)] = field(default_factory=dict)
     """Additional annotations of the Service."""
+    dns_name: Line = ""
+    """Host name for the Service, as the annotation external-dns.alpha.kubernetes.io/hostname. A Service for one Pod gets
+    `<name of the Pod>.<dnsName>`."""
+    additional_ports: Annotated[tuple[ServicePort, ...], keyed("name"), Meta(max_length=16)] = ()
+    """Additional ports, which anyone can connect to."""
+    per_pod: bool = False
+    """Create one more Service for each login Pod, named like the Pod."""
+
+
+class S6Service(Struct, frozen=True, gc=False, rename="camel"):
+    """A script that runs next to the daemon of the Pod.
+
+    Scripts start after those that they depend on, else oneshots before longruns, and in the order of their names: values
+    are a map, so the order in which they are written is not known.
+    """
+
+    type: Literal["oneshot", "longrun"]
+    """`oneshot` runs to the end before the daemon starts; `longrun` keeps running beside it."""
+    script: Annotated[str, Meta(max_length=262144)]
+    """Content of the script. Without a first line that begins with `#!`, bash runs it."""
+    dependencies: Annotated[tuple[DnsLabel, ...], Meta(max_length=64)] = ()
+    """Names of scripts that have to run before this one; a longrun has to have started, a oneshot to have ended."""
+    timeout_up: Annotated[int, Meta(ge=0)] = 0
+    """Milliseconds before a oneshot counts as failed; 0 means never."""
+    timeout_down: Annotated[int, Meta(ge=0)] = 0
+    """Milliseconds for a longrun to end."""
 
 
 class Placement(Struct, frozen=True, gc=False, rename="camel"):

@@ -25,6 +25,8 @@ def _common(shape: Shape, note: str, value: Any, *, at: Place) -> Shape | None:
             return structs.replace(shape, description=value)
         case "title" | "examples":
             return structs.replace(shape, words={**shape.words, note: value})
+        case "x-or-null":
+            return structs.replace(shape, or_null=True)
         case "x-kubernetes-validations":
             return structs.replace(shape, rules=shape.rules + affordable(tuple(value), at=at))
     return None

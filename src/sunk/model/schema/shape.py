@@ -50,6 +50,8 @@ class Shape(Struct, frozen=True, kw_only=True):
     description: str = ""
     nullable: bool = False
     """Whether null is a value of the type."""
+    or_null: bool = False
+    """Whether null may stand in values, though it is none."""
     rules: Rules = ()
     words: Mapping[str, Any] = EMPTY
     """Bounds and other words that mean the same in every schema."""

@@ -27,7 +27,7 @@ def values_schema(kind: type[Struct], *, title: str) -> Schema:
 def _schema(shape: Shape) -> Schema:
     head: Schema = {"description": shape.description} if shape.description else {}
     types = _types(shape)
-    if shape.nullable and types:
+    if (shape.nullable or shape.or_null) and types:
         types.append("null")
     typed: Schema = {"type": types[0] if len(types) == 1 else types} if types else {}
     return head | typed | _inside(shape) | dict(shape.words)
@@ -63,7 +63,7 @@ def _inside(shape: Shape) -> Schema:
 def _scalar(shape: Scalar) -> Schema:
     made: Schema = {}
     if shape.choices:
-        made["enum"] = [*shape.choices, None] if shape.nullable else list(shape.choices)
+        made["enum"] = [*shape.choices, None] if shape.nullable or shape.or_null else list(shape.choices)
     if shape.above is not None:
         made["exclusiveMinimum"] = shape.above
     if shape.below is not None:

@@ -75,6 +75,10 @@ UNIQUE: Final = Meta(extra_json_schema={"x-kubernetes-list-type": "set"})
 ATOMIC: Final = Meta(extra_json_schema={"x-atomic": True})
 """A list, map or struct that has one writer: server-side apply replaces it whole."""
 
+OR_NULL: Final = Meta(extra_json_schema={"x-or-null": True})
+"""In the values of a chart null will do as well, and means that it is not set. Helm takes null out of maps but not out of
+lists, and the API server drops it."""
+
 Opaque = Annotated[Raw, Meta(extra_json_schema={"type": "object"})]
 """An object that passes through untouched and unread, such as a Pod template."""
 

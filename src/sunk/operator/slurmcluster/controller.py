@@ -12,6 +12,7 @@ stay.
 """
 
 import logging
+from collections.abc import Iterable
 from typing import Any, Final
 
 from msgspec import to_builtins
@@ -26,17 +27,21 @@ from sunk.kube.core import PODS, Pod
 from sunk.kube.resource import Key, Record
 from sunk.model import names
 from sunk.model.cluster.kind import LONGEST_WORD, OF_SYNCER, SLURMCLUSTER
+from sunk.model.contract.clusterobjects import named
+from sunk.model.contract.people import AGENT, fingerprint
+from sunk.model.nodeset import Condition
 from sunk.model.refusal import Refusal
 from sunk.objects.nodesets import NODESETS, NodeSet
 from sunk.objects.slurmclusters import SLURMCLUSTERS, SlurmCluster, report
-from sunk.operator.slurmcluster.builders import secrets
+from sunk.operator.slurmcluster.builders import directories, secrets
 from sunk.operator.slurmcluster.builders.metadata import CONFIGURATION, SYNCER, labels
 from sunk.operator.slurmcluster.objects import objects
 from sunk.operator.slurmcluster.resolve import ResolvedCluster, resolve
-from sunk.operator.slurmcluster.rollout import references
+from sunk.operator.slurmcluster.rollout import people, references
 from sunk.operator.slurmcluster.rollout.apply import DEPLOYMENTS, STATEFULSETS, Known, apply, check_owned, prune
 from sunk.operator.slurmcluster.rollout.certificates import NONE, CertificateProgress, CertificateRollout
 from sunk.operator.slurmcluster.rollout.configuration import ConfigurationRollout
+from sunk.operator.slurmcluster.rollout.people import PUBLISHED, AgentObservation, PublishedPeople
 from sunk.operator.slurmcluster.rollout.probe import ProbePods, by_cluster
 from sunk.operator.slurmcluster.rollout.removal import ClusterRemoval
 from sunk.operator.slurmcluster.rollout.retirement import ASK_AGAIN, ConfigurationPlan, PartitionRetirement
@@ -68,17 +73,23 @@ def slurmclusters(setting: Setting) -> Part:
     probes: Collection[Pod] = Collection(
         setting.client, PODS, Scope(labels=names.PROBE), indexes={"cluster": by_cluster}
     )
+    published = Scoped(setting, PUBLISHED, labels=people.SELECTOR)
     reconciler = SlurmClusterReconciler(
-        setting, clusters=clusters, workloads=(deployments, statefulsets), sets=sets, probes=probes
+        setting,
+        clusters=clusters,
+        workloads=(deployments, statefulsets),
+        sets=sets,
+        probes=probes,
+        published=published,
     )
     of_cluster = owner(SLURMCLUSTER.name)
     sources: list[Source[Any, Key]] = [Source(collection.store, itself) for collection in clusters.collections]
-    for owned in (deployments, statefulsets, sets):
+    for owned in (deployments, statefulsets, sets, published):
         sources += [Source(collection.store, of_cluster) for collection in owned.collections]
     sources.append(Source(probes.store, of_cluster))
     effort = Effort(workers=setting.workers, patience=120.0)
     controller: Controller[Key] = Controller("slurmclusters", reconciler.reconcile, sources=sources, effort=effort)
-    scopes = (clusters, deployments, statefulsets, sets)
+    scopes = (clusters, deployments, statefulsets, sets, published)
     follows: tuple[Collection[Any], ...] = (
         probes,
         *(collection for scope in scopes for collection in scope.collections),
@@ -89,7 +100,7 @@ def slurmclusters(setting: Setting) -> Part:
 class SlurmClusterReconciler:
     """Brings one SlurmCluster at a time to what it should be."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one for each thing that it reads
         self,
         setting: Setting,
         *,
@@ -97,12 +108,14 @@ class SlurmClusterReconciler:
         workloads: tuple[Scoped[Workload], ...],
         sets: Scoped[NodeSet],
         probes: Collection[Pod],
+        published: Scoped[PublishedPeople],
     ) -> None:
         self._client = setting.client
         self._recorder: Recorder = setting.recorder
         self._clusters = clusters
         self._workloads = workloads
         self._sets = sets
+        self._published = published
         self._rollout = ConfigurationRollout(setting.client, ProbePods(probes))
         self._retirement = PartitionRetirement(setting.client, ProbePods(probes))
         self._certificates = CertificateRollout(setting.client)
@@ -210,17 +223,37 @@ class SlurmClusterReconciler:
             configuration=progress,
             problem=problem,
             report=report(cluster),
+            agent=self._agent(cluster),
         )
         wanted = status(cluster.metadata, cluster.spec, before=cluster.status, observed=observed)
         for condition in wanted.conditions:
             if condition.reason == NO_NODE_FITS:
                 self._warn(cluster, condition.reason, condition.message)
+        self._tell_of_directories(cluster, wanted.conditions)
         if observed.leaving:
             self._tell(cluster, "Leaving", leaving_message(observed.leaving), action="Prune")
         if wanted != cluster.status:
             # What the syncer has written is left out, not repeated: it may have written again since we read.
             ours = {key: value for key, value in to_builtins(wanted).items() if key not in OF_SYNCER}
             await self._clusters.of(cluster.key).patch(cluster.key, Merge({"status": ours}), status=True)
+
+    def _agent(self, cluster: SlurmCluster) -> AgentObservation:
+        key = Key(cluster.key.namespace, named(cluster.key.name, AGENT))
+        found = self._published.get(key)
+        ours = found is not None and cluster.metadata.uid in _owner(found)
+        return AgentObservation(
+            report=found.data.report if found is not None and ours else "",
+            settings=fingerprint(directories.settings(_unresolved(cluster))),
+        )
+
+    def _tell_of_directories(self, cluster: SlurmCluster, now: Iterable[Condition]) -> None:
+        found = people.news(cluster.status.conditions, now)
+        if found is None:
+            return
+        if found.status == "True":
+            self._tell(cluster, f"Directories{found.reason}", found.message, action="ReadDirectories")
+        else:
+            self._warn(cluster, f"Directory{found.reason}", found.message)
 
 
 def _resolved(cluster: SlurmCluster) -> ResolvedCluster:

@@ -20,7 +20,16 @@ from sunk.operator.slurmcluster.builders import users
 from sunk.operator.slurmcluster.builders.metadata import COMPUTE, CONFIG_HASH, CONFIGURATION, metadata, selector
 from sunk.operator.slurmcluster.builders.pods import Object, image
 from sunk.operator.slurmcluster.compute import nodesets
-from sunk.operator.slurmcluster.daemons import database, login, networkpolicy, slurmctld, slurmdbd, slurmrestd, syncer
+from sunk.operator.slurmcluster.daemons import (
+    database,
+    directory,
+    login,
+    networkpolicy,
+    slurmctld,
+    slurmdbd,
+    slurmrestd,
+    syncer,
+)
 from sunk.operator.slurmcluster.resolve import ResolvedCluster
 from sunk.operator.slurmcluster.slurmconf.conf import SLURM_CONF, configuration, fingerprint
 
@@ -32,7 +41,7 @@ NEVER_MET: Final = 2_147_483_647
 def objects(cluster: ResolvedCluster, *, files: Mapping[str, str] | None = None) -> tuple[Object, ...]:
     """All but Secrets, whose contents nobody may know. `files` is the configuration, if it is not the one asked for."""
     first = config_map(cluster, configuration(cluster) if files is None else files)
-    before = (networkpolicy, users, database, slurmdbd, slurmctld, syncer, login, slurmrestd)
+    before = (networkpolicy, users, directory, database, slurmdbd, slurmctld, syncer, login, slurmrestd)
     control_plane = chain.from_iterable(part.objects(cluster) for part in before)
     return (first, *control_plane, disruption_budget(cluster), *nodesets.objects(cluster))
 

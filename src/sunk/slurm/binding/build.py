@@ -39,7 +39,7 @@ def source() -> str:
         *(_text(name) for name in ("memory.h", "versions.h", "msgpack.h", "calls.h")),
         *(packer(name, shape) for name, shape in SHAPES.items()),
         error_names(errors),
-        *(_text(name) for name in ("reads.h", "accounting.h", "orders.h", "guarded.h")),
+        *(_text(name) for name in ("reads.h", "accounting.h", "accounts.h", "orders.h", "guarded.h")),
     ]
     return "\n\n".join(parts)
 

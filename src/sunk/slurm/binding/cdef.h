@@ -19,6 +19,17 @@ int sunk_configuration(sunk_buffer *);
 int sunk_ping(void);
 int sunk_accounted(char *cluster, char *jobs, int64_t since, sunk_buffer *);
 
+typedef struct { char *cluster; char *account; char *comment; char *description; int is_default; uint32_t default_qos;
+	char **users; uint32_t user_count; char **qos; uint32_t qos_count; char **ids; uint32_t id_count; ...; } sunk_grant;
+int sunk_associations(char *cluster, sunk_buffer *);
+int sunk_qos(sunk_buffer *);
+int sunk_known_users(sunk_buffer *);
+int sunk_add_account(const sunk_grant *, sunk_buffer *said);
+int sunk_add_users(const sunk_grant *, sunk_buffer *said);
+int sunk_change_associations(const sunk_grant *, sunk_buffer *said);
+int sunk_remove_associations(const sunk_grant *, sunk_buffer *said);
+int sunk_set_default_account(const sunk_grant *, sunk_buffer *said);
+
 typedef struct { const char *names; uint32_t state;
 	const char *reason; const char *extra; const char *comment; const char *features; const char *gres;
 	const char *topology; ...; } sunk_change;

@@ -17,6 +17,8 @@ JOB_TEXT: Final = 1024
 """Slurm's own bound for the texts that it has one for."""
 NODE_TEXT: Final = 65_540
 """Just above the most that we send (`bounds.LONG_TEXT`), so that a text that was cut is still known to be too long."""
+ASSOCIATION_TEXT: Final = 8200
+"""Just above the longest comment that we write (`orders.accounts`): whether an association is ours is read from it."""
 CUT: Final[Mapping[str, int]] = {
     **dict.fromkeys(
         ("name", "account", "reason_text", "array_tasks", "features", "dependency", "tres_per_node"), SHORT
@@ -182,6 +184,27 @@ ACCOUNTED: Final = Shape(
     },
 )
 
+ASSOCIATIONS: Final = Shape(
+    record=records.Association,
+    row="slurmdb_assoc_rec_t",
+    values={
+        "account": "r->acct",
+        "qos": "put_list(b, r->qos_list)",
+        "default_qos": "IS_SET(r->def_qos_id) ? r->def_qos_id : 0",
+        "is_default": "r->is_def == 1",
+        "is_limited": "sunk_is_limited(r)",
+    },
+    cut={"comment": ASSOCIATION_TEXT},
+)
+
+QOS: Final = Shape(record=records.Qos, row="slurmdb_qos_rec_t", values={})
+
+KNOWN: Final = Shape(
+    record=records.KnownUser,
+    row="slurmdb_user_rec_t",
+    values={"default_account": "r->default_acct"},
+)
+
 CONFIGURATION: Final = Shape(
     record=records.Configuration,
     row="slurm_conf_t",
@@ -203,4 +226,7 @@ SHAPES: Final[Mapping[str, Shape]] = {
     "statistics": STATISTICS,
     "configuration": CONFIGURATION,
     "accounted": ACCOUNTED,
+    "associations": ASSOCIATIONS,
+    "qos": QOS,
+    "known": KNOWN,
 }

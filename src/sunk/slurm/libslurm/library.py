@@ -87,7 +87,8 @@ class Library:
         self._read_took = math.inf
         """How long the last read of all tables took; before the first it may take as long as anything."""
         self._ping: asyncio.Future[bool] | None = None
-        self._asks_accounting = False
+        self._asking: set[str] = set()
+        """What slurmdbd is being asked for."""
 
     @classmethod
     def load(cls, configuration: Path | None = None) -> Self:
@@ -160,21 +161,28 @@ class Library:
         Rows that ended before `since` are left out. slurmdbd may take a quarter of an hour. Who gives up earlier is
         told Unreachable until the thread is free again, and the process may end over it.
         """
-        if self._asks_accounting:
+        return await self.ask_slurmdbd(lambda: self.wire.accounted(cluster, tuple(jobs), since), purpose="jobs")
+
+    async def ask_slurmdbd(self, blocking: Callable[[], T], *, purpose: str) -> T:
+        """Run a call to slurmdbd on a thread of its own, one at a time for each purpose.
+
+        Nothing ends it but its answer. Who asks again for the same purpose before that is told Unreachable.
+        """
+        if purpose in self._asking:
             raise Unreachable(NO_ANSWER, asked="ask accounting", text="slurmdbd has not answered the last question yet")
-        answer: asyncio.Future[Table[Accounted]] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
-        def ask() -> Table[Accounted]:
+        def ask() -> T:
             try:
-                return self.wire.accounted(cluster, tuple(jobs), since)
+                return blocking()
             finally:
-                self._asks_accounting = False  # before the answer is told, so that the next question can follow it
+                self._asking.discard(purpose)  # before the answer is told, so that the next question can follow it
 
-        self._asks_accounting = True
+        self._asking.add(purpose)
         try:
-            threading.Thread(target=_answered, args=(ask, answer), name="slurmdbd", daemon=True).start()
+            threading.Thread(target=_answered, args=(ask, answer), name=f"slurmdbd {purpose}", daemon=True).start()
         except BaseException:
-            self._asks_accounting = False
+            self._asking.discard(purpose)
             raise
         return await answer
 

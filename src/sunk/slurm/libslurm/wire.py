@@ -6,6 +6,7 @@ Tables are decoded as a whole, and row by row only where that fails: a row that 
 cost all others. It is left out and named.
 """
 
+import threading
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, Final, Generic, Protocol, TypeVar
@@ -131,8 +132,10 @@ class Wire:
     """libslurm in this process."""
 
     def __init__(self, configuration: Path | None = None) -> None:
-        self._lib, self._ffi = loading.load(configuration)
+        self.lib, self.ffi = self._lib, self._ffi = loading.load(configuration)
         lib = self._lib
+        self.slurmdbd: Final = threading.Lock()
+        """Held during a call to slurmdbd."""
         self._tables: Mapping[str, tuple[Callable[[int, Any], int], Decoder[Any]]] = {
             "nodes": (lib.sunk_nodes, Unpacker(Node)),
             "jobs": (lib.sunk_jobs, Unpacker(Job)),
@@ -158,7 +161,7 @@ class Wire:
     def table(self, name: str, key: int) -> Any:
         """Read one table; None if it has not changed since `key`. Of `job` and `allocation` it is the job's number."""
         read, decoder = self._tables[name]
-        return self._decoded(lambda buffer: read(key, buffer), decoder, asked=f"read the {name}")
+        return self.decoded(lambda buffer: read(key, buffer), decoder, asked=f"read the {name}")
 
     def everything(self, since: Mapping[str, int]) -> Tables:
         """Read all tables at once. Those that have not changed since, or that are wanted since less than 0, are None."""
@@ -173,7 +176,7 @@ class Wire:
                 self._free(self._ffi.addressof(answers, name, "rows"))
 
     def statistics(self) -> Statistics:
-        found = self._decoded(self._lib.sunk_statistics, self._statistics, asked="read the statistics")
+        found = self.decoded(self._lib.sunk_statistics, self._statistics, asked="read the statistics")
         assert found is not None  # noqa: S101 - statistics are never "unchanged"
         return found
 
@@ -183,17 +186,18 @@ class Wire:
         return int(when[0])
 
     def configuration(self) -> Configuration:
-        found = self._decoded(self._lib.sunk_configuration, self._configuration, asked="read the configuration")
+        found = self.decoded(self._lib.sunk_configuration, self._configuration, asked="read the configuration")
         assert found is not None  # noqa: S101 - nor is this
         return found
 
     def accounted(self, cluster: str, jobs: Collection[int], since: int) -> Table[Accounted]:
         """Ask slurmdbd for these jobs, without rows that ended before `since`. May take many minutes."""
-        name, numbers = self._text(cluster), self._text(",".join(map(str, jobs)))
+        name, numbers = self.text(cluster), self.text(",".join(map(str, jobs)))
         asked = f"ask accounting for {len(jobs)} jobs"
-        found: Table[Accounted] | None = self._decoded(
-            lambda buffer: self._lib.sunk_accounted(name, numbers, since, buffer), self._accounted, asked=asked
-        )
+        with self.slurmdbd:
+            found: Table[Accounted] | None = self.decoded(
+                lambda buffer: self._lib.sunk_accounted(name, numbers, since, buffer), self._accounted, asked=asked
+            )
         assert found is not None  # noqa: S101 - nor is this
         return found
 
@@ -207,15 +211,15 @@ class Wire:
         """Change one node if it is as expected. Raises where nothing was sent."""
         message, _held = self._message(change)
         as_seen = self._ffi.new("sunk_expected *")
-        reason = as_seen.reason = self._text(expected.reason)
+        reason = as_seen.reason = self.text(expected.reason)
         as_seen.state, as_seen.flags, as_seen.reason_time = expected.state, expected.flags, expected.reason_time
         asked = f"update node {change.names}"
-        found: Table[Node] | None = self._decoded(
+        found: Table[Node] | None = self.decoded(
             lambda buffer: self._lib.sunk_update_if(message, as_seen, buffer), self._tables["nodes"][1], asked=asked
         )
         del reason  # C has read it until now
         assert found is not None  # noqa: S101 - a single node is never "unchanged"
-        return Watched(rows=found.rows, trouble=self._refusal(found.updated, asked=asked) if found.updated else None)
+        return Watched(rows=found.rows, trouble=self.refusal(found.updated, asked=asked) if found.updated else None)
 
     def create_nodes(self, change: NodeChange) -> None:
         # slurmctld of every release so far ends by a creation without a node line.
@@ -249,7 +253,7 @@ class Wire:
     def requeue(self, job: int, flags: int) -> None:
         self._check(self._lib.sunk_requeue(job, flags), asked=f"requeue job {job}")
 
-    def _decoded(self, read: Callable[[Any], int], decoder: Decoder[T], *, asked: str) -> T | None:
+    def decoded(self, read: Callable[[Any], int], decoder: Decoder[T], *, asked: str) -> T | None:
         buffer = self._ffi.new("sunk_buffer *")
         try:
             return self._taken(read(buffer), buffer, decoder, asked=asked)
@@ -272,7 +276,7 @@ class Wire:
     def _message(self, change: NodeChange) -> tuple[Any, dict[str, Any]]:
         """A change for C, and its texts, which have to be held until the call is over."""
         message = self._ffi.new("sunk_change *")
-        texts = {name: self._text(getattr(change, name)) for name in NodeChange.__struct_fields__ if name != "state"}
+        texts = {name: self.text(getattr(change, name)) for name in NodeChange.__struct_fields__ if name != "state"}
         for name, text in texts.items():
             setattr(message, name, text)
         message.state = change.state
@@ -294,15 +298,15 @@ class Wire:
     def _nodes(self, buffer: Any) -> str:
         return msgpack.decode(self._ffi.buffer(buffer.data, buffer.size), type=str) if buffer.size else ""
 
-    def _text(self, text: str | None) -> Any:
+    def text(self, text: str | None) -> Any:
         """A text for C. It has to be held until the call is over."""
         return self._ffi.NULL if text is None else description.c_text(text, ffi=self._ffi)
 
     def _check(self, code: int, *, asked: str) -> None:
         if code:
-            raise self._refusal(code, asked=asked)
+            raise self.refusal(code, asked=asked)
 
-    def _refusal(self, code: int, *, asked: str) -> errors.SlurmError:
+    def refusal(self, code: int, *, asked: str) -> errors.SlurmError:
         text = self._ffi.string(self._lib.slurm_strerror(code)).decode(errors="replace")
         name = self._ffi.string(self._lib.sunk_error_name(code)).decode()
         return errors.refusal(code, asked=asked, text=text, name=name)

@@ -4,5 +4,5 @@ In come names of nodes, descriptions of jobs and what was seen of them; out come
 says who was told, who is unknown and who was left alone. The syncer, commands and benchmarks give orders.
 
 Read `nodes` (drain, undrain, features, create, delete) with `guarded` (somebody else's drain is kept) and `extra` (the
-text that we share with users); `jobs` with `description`; `bounds` is what is never sent.
+text that we share with users); `jobs` with `description`; `accounts` (associations of slurmdbd); `bounds` is what is never sent.
 """

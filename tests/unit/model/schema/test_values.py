@@ -1,13 +1,17 @@
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from hypothesis import given
-from msgspec import Struct
+from msgspec import Meta, Struct
 from tests.unit.model.schema.fuzz import specs, unhurried
 from tests.unit.model.schema.judge import fits
-from tests.unit.model.schema.samples import GangSpec
+from tests.unit.model.schema.samples import GangSpec, Range
 
+from sunk.model.schema.reading import read
+from sunk.model.schema.shape import Place
+from sunk.model.schema.structural import structural
 from sunk.model.schema.values import values_schema
+from sunk.model.schema.vocabulary import OR_NULL
 
 SCHEMA = values_schema(GangSpec, title="Gangs")
 
@@ -56,3 +60,26 @@ def test_descriptions_and_defaults_are_there_for_editors() -> None:
 
 def test_no_word_of_kubernetes_is_left_in_it() -> None:
     assert b"x-kubernetes" not in msgspec.json.encode(SCHEMA)
+
+
+class Listed(Struct):
+    """What stands in a list, from which Helm takes no null."""
+
+    name: Annotated[str, OR_NULL, Meta(max_length=5)] = "a"
+    inner: Annotated[Range, OR_NULL] = Range()
+    kind: Annotated[Literal["x", "y"], OR_NULL] = "x"
+    plain: int = 1
+
+
+class Lists(Struct):
+    items: Annotated[tuple[Listed, ...], Meta(max_length=3)] = ()
+
+
+def test_null_may_stand_in_values_where_the_api_server_drops_it() -> None:
+    schema = values_schema(Lists, title="Lists")
+    assert fits({"items": [{"name": None, "inner": None, "kind": None}]}, schema)
+    assert not fits({"items": [{"plain": None}]}, schema)
+    assert not fits({"items": [{"name": "too long"}]}, schema)
+    stored = structural(read(Lists), at=Place("Lists"))["properties"]["items"]["items"]["properties"]
+    assert not any("nullable" in each for each in stored.values()), "null would be a value of its own"
+    assert b"x-or-null" not in msgspec.json.encode([schema, stored])

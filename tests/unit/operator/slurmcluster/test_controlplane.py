@@ -29,6 +29,7 @@ def test_a_plain_cluster_has_the_parts_that_people_know() -> None:
     assert set(kinds(cluster())) == {
         ("ConfigMap", "slurm-slurm-conf"),
         ("ConfigMap", "slurm-users"),
+        ("ConfigMap", "slurm-directory-settings"),
         ("Service", "slurm-mysql"),
         ("StatefulSet", "slurm-mysql"),
         ("ConfigMap", "slurm-slurmdbd-conf"),
@@ -42,6 +43,7 @@ def test_a_plain_cluster_has_the_parts_that_people_know() -> None:
         ("ServiceAccount", "slurm-sunk-syncer"),
         ("Role", "slurm-syncer"),
         ("RoleBinding", "slurm-syncer"),
+        ("ConfigMap", "slurm-user-accounts"),
         ("Service", "slurm-syncer"),
         ("Deployment", "slurm-syncer"),
         ("PodDisruptionBudget", "slurm-compute"),
@@ -244,11 +246,19 @@ def test_secrets_are_named_for_whoever_makes_them() -> None:
         "slurm-auth-slurm": {"slurm.key": "auth"},
         "slurm-jwt": {"jwt_hs256.key": "jwt"},
         "slurm-mysql": {"password": "password"},
+        "slurm-ssh-host-keys": {"ssh_host_ed25519_key": "ssh-ed25519", "ssh_host_rsa_key": "ssh-rsa"},
     }
-    plain = cluster({"accounting": {"enabled": False}})
+    plain = cluster({"accounting": {"enabled": False}, "login": {"enabled": False}})
     assert [one.name for one in secrets.needed(plain)] == ["slurm-auth-slurm"]
-    external = cluster({"accounting": {"external": {"host": "db", "existingSecret": "theirs"}}})
+    external = cluster(
+        {"accounting": {"external": {"host": "db", "existingSecret": "theirs"}}, "login": {"enabled": False}}
+    )
     assert [(one.name, one.made) for one in secrets.needed(external)] == [("slurm-auth-slurm", True), ("theirs", False)]
+
+
+def test_nodes_have_host_keys_where_people_log_in_to_them() -> None:
+    found = [one.name for one in secrets.needed(cluster({"compute": {"ssh": {"enabled": True}}}))]
+    assert found[-2:] == ["slurm-ssh-host-keys", "slurm-ssh-node-keys"]
 
 
 def test_an_external_database_needs_a_password_and_excludes_a_remote_slurmdbd() -> None:

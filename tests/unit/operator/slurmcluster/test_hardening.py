@@ -25,6 +25,17 @@ def test_no_pod_has_more_system_calls_than_a_container_usually_has(which: tuple[
 
 
 @pytest.mark.parametrize("which", [LOGIN, NODES])
+def test_no_pod_in_which_people_are_has_a_password_of_a_directory(which: tuple[str, str]) -> None:
+    user = {"existingSecret": "snippet", "passwordSecret": "password"}
+    service = {"directories": [{"ldapUri": "ldaps://a", "ldapsCert": "tls", "user": user}]}
+    spec = pod(cluster(HOMES | {"directoryService": service}), *which)
+    named = {one["secret"]["secretName"] for one in spec["volumes"] if "secret" in one}
+    assert not {"snippet", "password"} & named
+    private = [one["secret"] for one in spec["volumes"] if "secret" in one and one["name"] != "node-keys"]
+    assert all(one["defaultMode"] == 0o400 for one in private)
+
+
+@pytest.mark.parametrize("which", [LOGIN, NODES])
 def test_people_find_no_token_for_the_api_server(which: tuple[str, str]) -> None:
     spec = pod(cluster(HOMES), *which)
     assert spec["automountServiceAccountToken"] is False

@@ -21,6 +21,7 @@ BOUNDED = {"key": names.LOCK, "operator": "Exists", "tolerationSeconds": 5}
 EVERYTHING: dict[str, Any] = {
     "rest": {"enabled": True},
     "login": {"enabled": True},
+    "directoryService": {"directories": [{"ldapUri": "ldaps://a"}]},
     "compute": {"nodes": {"cpu": {"enabled": True, "tolerations": [BOUNDED]}}},
 }
 
@@ -52,7 +53,7 @@ def endures_the_lock(tolerations: list[dict[str, Any]]) -> bool:
 
 def test_every_pod_that_we_make_endures_the_lock_for_any_time() -> None:
     found = dict(pods())
-    assert len(found) == 10
+    assert len(found) == 11
     assert [name for name, spec in found.items() if not endures_the_lock(spec.get("tolerations", []))] == []
 
 

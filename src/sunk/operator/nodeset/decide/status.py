@@ -99,6 +99,8 @@ def _missing(membership: Membership, findings: Findings, *, available: int) -> s
     if membership.feasible < membership.desired:
         fitting = f"{counted(membership.feasible, 'Node')} {'fits' if membership.feasible == 1 else 'fit'}"
         told += f"; only {fitting}: check required node affinity, taints and requests"
+    if failures := membership.members.start_failures:
+        told += f"; {listed(failures)}"
     return f"{told}; {listed(findings.unreadable)}" if findings.unreadable else told
 
 

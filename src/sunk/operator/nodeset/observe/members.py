@@ -18,7 +18,7 @@ from msgspec import Struct
 from sunk.kube.core import Pod
 from sunk.model.names import FEATURES, RESTART
 from sunk.model.nodeslice import Entry
-from sunk.objects.computepods import drained, finished, pending_deletion, ready, revision, terminating
+from sunk.objects.computepods import drained, finished, pending_deletion, ready, revision, start_failure, terminating
 
 
 class Member(Struct, frozen=True, dict=True):
@@ -91,6 +91,11 @@ class Member(Struct, frozen=True, dict=True):
     def restart_requested(self) -> bool:
         """The syncer has asked for a new Pod in its place, be it lately or long ago."""
         return self.pod is not None and RESTART in self.pod.metadata.annotations
+
+    @cached_property
+    def start_failure(self) -> str:
+        """Why its slurmd is not started; empty if nothing is known to keep it."""
+        return "" if self.pod is None else start_failure(self.pod)
 
     @cached_property
     def settled(self) -> bool:
@@ -195,6 +200,11 @@ class MemberGroup(tuple[Member, ...]):  # noqa: SLOT001 - what it knows has to s
         return tuple(member for member in self if not (member.settled and member.features_current))
 
     @cached_property
+    def start_failures(self) -> tuple[tuple[str, str], ...]:
+        """Pods whose slurmd is not started, and why."""
+        return tuple((member.entry.name, member.start_failure) for member in self if member.start_failure)
+
+    @cached_property
     def unavailable(self) -> int:
         """How many of those that stay cannot run jobs."""
         return sum(not member.available for member in self if member.staying)
@@ -251,6 +261,10 @@ class MemberList(tuple[Member, ...]):  # noqa: SLOT001 - as above
     @cached_property
     def unsettled(self) -> tuple[Member, ...]:
         return self._all(lambda group: group.unsettled)
+
+    @cached_property
+    def start_failures(self) -> tuple[tuple[str, str], ...]:
+        return tuple(chain.from_iterable(group.start_failures for group in self.groups))
 
     @cached_property
     def unavailable(self) -> int:

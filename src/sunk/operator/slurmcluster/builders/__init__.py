@@ -5,5 +5,6 @@ In comes a `ResolvedCluster`, out come pieces of Kubernetes objects as plain dic
 
 Read `metadata` (which components there are, and how their objects are named and labelled), then `pods` (the Pod template,
 images, volumes), then what goes into Pods: `secrets` (which Secrets a cluster needs), `keyfiles` (how their keys reach
-daemons that are not root) and `users`.
+daemons that are not root), `hostkeys` (of sshd), `users` with `directories` (where users come from) and `s6` (scripts of
+people).
 """

@@ -5,6 +5,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from sunk.model import names
+from sunk.model.contract import people
 from sunk.operator.slurmcluster.resolve import ResolvedCluster
 
 INSTANCE: Final = "app.kubernetes.io/instance"
@@ -12,6 +13,10 @@ SUNK: Final = names.SUNK
 CONFIG_HASH: Final = names.CONFIG_HASH
 """Annotation of a Pod template: hash of that part of the configuration which only a restart brings into force; and of
 the ConfigMap: hash of all of it."""
+
+
+SCRIPTS_HASH: Final = names.SCRIPTS_HASH
+"""Annotation of Pods: hash of the scripts that run when they start."""
 
 
 class Component(Struct, frozen=True):
@@ -27,6 +32,7 @@ DATABASE: Final = Component("slurm-mysql", name="mysql")
 LOGIN: Final = Component("sshd", name="login")
 REST: Final = Component("slurmrestd", name="rest")
 SYNCER: Final = Component("sunk-syncer", name="syncer")
+DIRECTORY: Final = Component("sunk-directory", name=people.AGENT)
 COMPUTE: Final = Component(names.SLURMD, name=names.COMPUTE)
 CONFIGURATION: Final = Component("slurm", name="configuration")
 

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from sunk.model.contract import clusterobjects
+from sunk.model.contract import clusterobjects, people
 from sunk.model.contract.keyset import SLURM_KEY
 from sunk.model.refusal import Refusal
 from sunk.operator.slurmcluster.resolve import ResolvedCluster
@@ -16,7 +16,8 @@ from sunk.operator.slurmcluster.slurmconf.conf import JWT_KEY
 
 PASSWORD: Final = "password"  # noqa: S105 - the name of a key
 
-Content = Literal["auth", "jwt", "password"]
+Content = Literal["auth", "jwt", "password", "ssh-ed25519", "ssh-rsa"]
+"""What is under a key. Beside a private key of SSH comes the public one, under a key that ends with .pub."""
 
 
 class NeededSecret(Struct, frozen=True):
@@ -38,7 +39,17 @@ def needed(cluster: ResolvedCluster) -> tuple[NeededSecret, ...]:
         ours = serves_database(cluster)
         at = "" if ours else "accounting.external.existingSecret"
         wanted.append(NeededSecret(database(cluster), keys={PASSWORD: "password"}, made=ours, at=at))
+    if cluster.spec.login.enabled:
+        wanted.append(NeededSecret(cluster.named(people.HOST_KEYS), keys=_host_keys()))
+    if cluster.spec.compute.ssh.enabled:
+        wanted.append(NeededSecret(cluster.named(people.NODE_KEYS), keys=_host_keys()))
     return tuple(wanted)
+
+
+def _host_keys() -> dict[str, Content]:
+    """Old clients know no ed25519."""
+    first, second = people.HOST_KEY_FILES
+    return {first: "ssh-ed25519", second: "ssh-rsa"}
 
 
 def daemons(cluster: ResolvedCluster) -> tuple[str, ...]:

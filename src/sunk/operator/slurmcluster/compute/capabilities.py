@@ -40,6 +40,9 @@ def needed(cluster: ResolvedCluster) -> Iterator[tuple[str, str]]:
     # Without it slurmstepd may not bind tasks of other users to CPUs, and every one of their jobs fails.
     if "affinity" in settings.get("taskplugin", ""):
         yield "SYS_NICE", "slurmConfig.slurmCtld.taskPlugin task/affinity"
+    # sshd locks the part of it that speaks to strangers into an empty folder. Not every runtime gives that to containers.
+    if cluster.spec.compute.ssh.enabled:
+        yield "SYS_CHROOT", "compute.ssh"
     # enroot mounts file systems.
     if cluster.spec.compute.pyxis.enabled:
         yield "SYS_ADMIN", "compute.pyxis"

@@ -3,10 +3,10 @@
 from typing import Any, Final
 
 from sunk.model import names
-from sunk.model.contract import clusterobjects, drains, hooks
+from sunk.model.contract import clusterobjects, drains, hooks, people
 from sunk.model.refusal import Refusal
-from sunk.operator.slurmcluster.builders import keyfiles, pods, secrets, users
-from sunk.operator.slurmcluster.builders.metadata import COMPUTE, labels, metadata
+from sunk.operator.slurmcluster.builders import hostkeys, keyfiles, pods, secrets, users
+from sunk.operator.slurmcluster.builders.metadata import COMPUTE, SCRIPTS_HASH, labels, metadata
 from sunk.operator.slurmcluster.builders.pods import Object
 from sunk.operator.slurmcluster.compute import capabilities, scripts
 from sunk.operator.slurmcluster.compute.scripts import POD_NAME
@@ -16,10 +16,9 @@ from sunk.operator.slurmcluster.slurmconf.gres import gres
 from sunk.operator.slurmcluster.slurmconf.lines import pairs, word
 from sunk.operator.slurmcluster.slurmconf.shares import resources, share, shared
 
-SCRIPTS_HASH: Final = names.SCRIPTS_HASH
-"""Annotation of Pods: hash of the scripts that run when they start."""
 CPUS: Final = "SUNK_CPUS"
 MEMORY: Final = "SUNK_MEMORY"
+SSHD: Final = "sshd"
 # As the kernel writes a socket that listens on the port of slurmd, whatever the address.
 _LISTENS: Final = (
     "grep",
@@ -90,6 +89,7 @@ def template(cluster: ResolvedCluster, definition: NodeDefinition) -> Object:
             pods.secret("key", secret=secrets.auth(cluster), mode=keyfiles.OWNER_ONLY),
             pods.shared_memory(size, limits=definition.resources),
             users.volume(cluster),
+            *(_ssh_volumes(cluster) if wanted.ssh.enabled else ()),
             *scripts.volumes(cluster),
             *_hooks(cluster),
             *claimed,
@@ -119,6 +119,10 @@ def template(cluster: ResolvedCluster, definition: NodeDefinition) -> Object:
     }
 
 
+def _ssh_volumes(cluster: ResolvedCluster) -> list[Object]:
+    return [users.logins_volume(cluster, passwords=False), *hostkeys.volumes(cluster, people.NODE_KEYS)]
+
+
 def _hooks(cluster: ResolvedCluster) -> list[Object]:
     """What a prolog shows the hook API, and believes it by. Root's alone: with the token jobs could speak for the node."""
     if not cluster.spec.syncer.enabled:
@@ -145,7 +149,7 @@ def _slurmd(cluster: ResolvedCluster, definition: NodeDefinition) -> Object:
         **pods.image(cluster, definition.image, wanted.image),
         "args": _arguments(cluster, definition),
         "env": _environment(definition),
-        "ports": [{"name": names.SLURMD, "containerPort": clusterobjects.SLURMD_PORT}],
+        "ports": _ports(cluster),
         # No liveness: whatever ails slurmd, its jobs live beside it and would die with the container. Readiness asks
         # nobody but slurmd, or a slurmctld that restarts would make every node unready. It looks for the socket and does
         # not connect: slurmd takes each connection for a message, and two lines of its log would say that none came.
@@ -156,6 +160,7 @@ def _slurmd(cluster: ResolvedCluster, definition: NodeDefinition) -> Object:
             {"name": "key", "mountPath": ETC, "readOnly": True},
             pods.SHARED_MEMORY,
             users.MOUNT,
+            *((users.LOGINS_MOUNT, *hostkeys.MOUNTS) if wanted.ssh.enabled else ()),
             *scripts.mounts(cluster),
             *({"name": each["name"], "mountPath": hooks.FOLDER, "readOnly": True} for each in _hooks(cluster)),
             *mounts,
@@ -165,10 +170,18 @@ def _slurmd(cluster: ResolvedCluster, definition: NodeDefinition) -> Object:
     } | ({"securityContext": security} if security else {})
 
 
+def _ports(cluster: ResolvedCluster) -> list[Object]:
+    ssh = {"name": hostkeys.SSH, "containerPort": hostkeys.SSH_PORT}
+    slurmd = {"name": names.SLURMD, "containerPort": clusterobjects.SLURMD_PORT}
+    return [slurmd, ssh] if cluster.spec.compute.ssh.enabled else [slurmd]
+
+
 def _arguments(cluster: ResolvedCluster, definition: NodeDefinition) -> list[str]:
     server = f"{cluster.named('controller')}:{clusterobjects.SLURMCTLD_PORT}"
     introduction = node_line(cluster, definition)
-    return [names.SLURMD, "--", "-Z", "-N", f"$({POD_NAME})", "--conf-server", server, "--conf", introduction]
+    # sshd finds out by itself that it runs beside slurmd, and lets only those in who have a job here.
+    beside = [SSHD] if cluster.spec.compute.ssh.enabled else []
+    return [names.SLURMD, *beside, "--", "-Z", "-N", f"$({POD_NAME})", "--conf-server", server, "--conf", introduction]
 
 
 def node_line(cluster: ResolvedCluster, definition: NodeDefinition) -> str:

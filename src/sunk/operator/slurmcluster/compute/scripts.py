@@ -1,7 +1,8 @@
-"""Scripts that compute Pods have: those of people for s6, and ours around jobs.
+"""Scripts that compute Pods have: those for s6, people's and ours, and ours around jobs.
 
 Before people's prologs comes `prelock.sh`, which waits until other work has left the Node. What it needs to know stands in
-a file beside it: as variables of the Pod each change would replace every node.
+a file beside it: as variables of the Pod each change would replace every node. Where people may log in to nodes,
+`sessions.sh` comes before both prologs and epilogs.
 
 slurmd hands its own environment to nobody: a task gets that of whoever submitted the job. So a oneshot writes down what
 a definition says, and a SPANK plugin of the image (images/native/job_env.c) hands it on from there. A task prolog
@@ -9,14 +10,12 @@ would do too, but with pyxis it runs inside the container, where there is no suc
 run backwards, so a script of ours goes through their folder in order.
 """
 
-import re
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
-from sunk.model.cluster.compute import S6Service
+from sunk.model.cluster.parts import S6Service
 from sunk.model.contract import clusterobjects, hooks
-from sunk.model.refusal import Refusal
+from sunk.operator.slurmcluster.builders import s6
 from sunk.operator.slurmcluster.builders.metadata import COMPUTE, metadata
 from sunk.operator.slurmcluster.resolve import ResolvedCluster
 from sunk.operator.slurmcluster.slurmconf.conf import SCRIPTS, may_reboot
@@ -24,9 +23,9 @@ from sunk.operator.slurmcluster.slurmconf.conf import SCRIPTS, may_reboot
 LEAVE: Final = f"{SCRIPTS}/leave"
 SICK: Final = f"{SCRIPTS}/sick"
 PRELOCK: Final = f"{SCRIPTS}/prelock"
+SESSIONS: Final = f"{SCRIPTS}/sessions"
 PROLOGS: Final = "/etc/sunk/prolog.d"
 EPILOGS: Final = "/etc/sunk/epilog.d"
-S6: Final = "/etc/sunk/s6"
 POD_NAME: Final = "POD_NAME"
 JOB_ENV: Final = "SUNK_JOB_ENV"
 """Names of the variables that jobs shall have, with blanks between."""
@@ -34,8 +33,7 @@ ENVIRONMENT: Final = "0-sunk-environment"
 """Of the oneshot; it sorts before those of people, which may want it."""
 HELLO: Final = "0-sunk-hello"
 """Of the longrun by which a Pod that did not reach the syncer finds out that it does again."""
-
-_NAME: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_S6: Final = "compute-s6"
 
 _IN_ORDER: Final = """\
 #!/bin/bash
@@ -60,6 +58,7 @@ _UNKILLABLE: Final = Path(__file__).with_name("unkillable.sh").read_text()
 # drain, or of FAIL, is left as it is: it may be a person's, and under another name it would be lifted one day.
 _HOOKS: Final = Path(__file__).with_name("hooks.sh").read_text()
 _PRELOCK: Final = Path(__file__).with_name("prelock.sh").read_text()
+_SESSIONS: Final = Path(__file__).with_name("sessions.sh").read_text()
 _REBOOT: Final = Path(__file__).with_name("reboot.sh").read_text()
 _SAY_HELLO: Final = Path(__file__).with_name("hello.sh").read_text()
 _LEAVE: Final = Path(__file__).with_name("leave.sh").read_text()
@@ -69,16 +68,15 @@ _WRITE_ENVIRONMENT: Final = Path(__file__).with_name("job_environment.sh").read_
 def objects(cluster: ResolvedCluster) -> tuple[dict[str, Any], ...]:
     return (
         _config_map(cluster, "compute-scripts", around_jobs(cluster)),
-        _config_map(cluster, "compute-s6", {key: text for key, _, text in _services(cluster)}),
+        _config_map(cluster, _S6, s6.data(_services(cluster))),
     )
 
 
 def volumes(cluster: ResolvedCluster) -> list[dict[str, Any]]:
     """What a compute Pod mounts of this, with `mounts`."""
-    items = [{"key": key, "path": path} for key, path, _ in _services(cluster)]
     made: list[dict[str, Any]] = [
         {"name": "scripts", "configMap": {"name": cluster.named("compute-scripts"), "defaultMode": 0o755}},
-        {"name": "s6", "configMap": {"name": cluster.named("compute-s6"), "items": items}},
+        s6.volume(_services(cluster), config_map=cluster.named(_S6)),
     ]
     for name, config_map, _ in _given(cluster):
         made.append({"name": name, "configMap": {"name": config_map, "defaultMode": 0o755}})
@@ -86,14 +84,13 @@ def volumes(cluster: ResolvedCluster) -> list[dict[str, Any]]:
 
 
 def mounts(cluster: ResolvedCluster) -> list[dict[str, Any]]:
-    places = {"scripts": SCRIPTS, "s6": S6} | {name: folder for name, _, folder in _given(cluster)}
+    places = {"scripts": SCRIPTS, s6.VOLUME: s6.FOLDER} | {name: folder for name, _, folder in _given(cluster)}
     return [{"name": name, "mountPath": place, "readOnly": True} for name, place in places.items()]
 
 
 def started(cluster: ResolvedCluster) -> str:
     """A hash of what runs once, when a Pod starts: if it changes, Pods have to be replaced."""
-    texts = "\0".join(f"{path}\0{text}" for _, path, text in _services(cluster))
-    return sha256(texts.encode()).hexdigest()[:32]
+    return s6.fingerprint(_services(cluster))
 
 
 def _given(cluster: ResolvedCluster) -> list[tuple[str, str, str]]:
@@ -104,13 +101,16 @@ def _given(cluster: ResolvedCluster) -> list[tuple[str, str, str]]:
 
 def around_jobs(cluster: ResolvedCluster) -> dict[str, str]:
     """The scripts that run around jobs and at the end of a Pod, by name."""
-    locks = cluster.spec.syncer.enabled
-    first = f"{PRELOCK} || exit\n" if locks else ""
+    locks, ssh = cluster.spec.syncer.enabled, cluster.spec.compute.ssh.enabled
+    first = (f"{SESSIONS} begin\n" if ssh else "") + (f"{PRELOCK} || exit\n" if locks else "")
     ours = {"prelock": _PRELOCK, "hooks": _HOOKS, "hook-settings": hook_settings(cluster)} if locks else {}
     ours |= {"reboot": _REBOOT} if may_reboot(cluster) else {}
+    ours |= {"sessions": _SESSIONS} if ssh else {}
     return ours | {
         "prolog": _IN_ORDER.format(folder=PROLOGS, what="prolog", sick=SICK, first=first),
-        "epilog": _IN_ORDER.format(folder=EPILOGS, what="epilog", sick=SICK, first=""),
+        "epilog": _IN_ORDER.format(
+            folder=EPILOGS, what="epilog", sick=SICK, first=f"{SESSIONS} end || exit\n" if ssh else ""
+        ),
         "leave": _LEAVE,
         "sick": _SICK,
         "unkillable": _UNKILLABLE,
@@ -129,21 +129,14 @@ def hook_settings(cluster: ResolvedCluster) -> str:
     return "".join(f"{key}='{value}'\n" for key, value in settings.items())
 
 
-def _services(cluster: ResolvedCluster) -> list[tuple[str, str, str]]:
-    """Key in the ConfigMap, path below the folder of s6, and text of each file."""
+def _services(cluster: ResolvedCluster) -> dict[str, S6Service]:
+    """What s6 runs beside slurmd: ours, and people's."""
+    theirs = cluster.spec.compute.s6
+    s6.check(theirs, at="compute.s6")
     ours = {ENVIRONMENT: S6Service(type="oneshot", script=_WRITE_ENVIRONMENT)}
     if cluster.spec.syncer.enabled:
         ours[HELLO] = S6Service(type="longrun", script=_SAY_HELLO)
-    for name in cluster.spec.compute.s6:
-        if not _NAME.fullmatch(name):
-            raise Refusal(f"compute.s6.{name}: names of scripts consist of lowercase letters, digits and dashes.")
-    rows = []
-    for name, service in (ours | cluster.spec.compute.s6).items():
-        files = {"type": service.type, "script": service.script}
-        files |= {"timeout-up": str(service.timeout_up)} if service.timeout_up else {}
-        files |= {"timeout-down": str(service.timeout_down)} if service.timeout_down else {}
-        rows += [(f"{name}.{file}", f"{name}/{file}", text) for file, text in files.items()]
-    return rows
+    return ours | theirs
 
 
 def _config_map(cluster: ResolvedCluster, name: str, data: dict[str, str]) -> dict[str, Any]:

@@ -5,5 +5,6 @@ one that is switched off, or somebody else's, gives none. No I/O. `objects` coll
 file, to have it tried.
 
 Read `slurmctld` first; then `slurmdbd` and the `database` behind it, `syncer` (with its account and rights), `login`,
-`slurmrestd`, and last `networkpolicy`. The .sh files beside a module are what its containers and probes run.
+with its `loginservices`, `directory` (the agent that reads directories), `slurmrestd`, and last `networkpolicy`. `apiaccess` is
+what those have in common that talk to the API server. The .sh files beside a module are what its containers and probes run.
 """

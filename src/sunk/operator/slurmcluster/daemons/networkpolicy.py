@@ -6,6 +6,7 @@ Jobs reach whatever the network lets them reach: that is theirs to use, and not 
 - srun listens on ports of its own choice, wherever it was typed. The steps of its job connect to them, and slurmctld.
   `sattach`, X11 and MPI use ports of their own choice too. So nodes and logins are open to each other on all ports.
 - Prologs call the hook API of the syncer.
+- People log in to login Pods from anywhere, and reach the additional ports of their Service; to nodes they log in from there.
 - slurmctld tells slurmd and sackd of a new configuration, both on the port of slurmd.
 - A Pod on the network of its Node has the address of the Node, for which no label can be asked: where a definition
   asks for that, what nodes must reach is open to every address. So is slurmctld for a slurmdbd that runs elsewhere.
@@ -19,13 +20,14 @@ from typing import Any, Final
 from msgspec import Raw
 
 from sunk.model.contract import clusterobjects
-from sunk.operator.slurmcluster.builders import pods, secrets
+from sunk.operator.slurmcluster.builders import directories, pods, secrets
 from sunk.operator.slurmcluster.builders.metadata import (
     ACCOUNTING,
     COMPUTE,
     CONFIGURATION,
     CONTROLLER,
     DATABASE,
+    DIRECTORY,
     LOGIN,
     REST,
     SYNCER,
@@ -33,8 +35,9 @@ from sunk.operator.slurmcluster.builders.metadata import (
     metadata,
     selector,
 )
+from sunk.operator.slurmcluster.daemons import loginservices
 from sunk.operator.slurmcluster.daemons.database import DATABASE_PORT
-from sunk.operator.slurmcluster.daemons.login import SSH_PORT
+from sunk.operator.slurmcluster.daemons.directory import PORT as DIRECTORY_PORT
 from sunk.operator.slurmcluster.daemons.slurmrestd import REST_PORT
 from sunk.operator.slurmcluster.daemons.syncer import PORT as SYNCER_PORT
 from sunk.operator.slurmcluster.resolve import ResolvedCluster
@@ -69,7 +72,14 @@ def _rules_by_component(cluster: ResolvedCluster) -> Mapping[Component, Rules]:
     if secrets.serves_database(cluster):
         made[DATABASE] = [_rule(cluster, ACCOUNTING, CONFIGURATION, port=DATABASE_PORT), *_more(more.mysql)]
     if spec.login.enabled:
-        made[LOGIN] = [_anybody(SSH_PORT), _nodes(cluster, CONTROLLER, COMPUTE), *_more(more.login)]
+        made[LOGIN] = [
+            {"ports": loginservices.reached(cluster)},
+            _nodes(cluster, CONTROLLER, COMPUTE),
+            *_more(more.login),
+        ]
+    if directories.enabled(cluster):
+        # It asks, and is asked by nobody but probes and scrapers.
+        made[DIRECTORY] = [_anybody(DIRECTORY_PORT)]
     if spec.rest.enabled:
         made[REST] = [_ports([SAME_NAMESPACE], REST_PORT), *_more(more.rest)]
     if spec.syncer.enabled:

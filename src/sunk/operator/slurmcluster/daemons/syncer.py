@@ -8,11 +8,12 @@ of the account.
 from typing import Final
 
 from sunk.model import names, settings
-from sunk.model.contract import clusterobjects, hooks
+from sunk.model.contract import clusterobjects, hooks, people
 from sunk.model.contract.syncerwrites import ACCOUNT_SUFFIX
 from sunk.operator.slurmcluster.builders import keyfiles, pods, secrets
 from sunk.operator.slurmcluster.builders.metadata import CONFIG_HASH, SYNCER, metadata, selector
 from sunk.operator.slurmcluster.builders.pods import Object
+from sunk.operator.slurmcluster.daemons import apiaccess
 from sunk.operator.slurmcluster.resolve import ResolvedCluster
 from sunk.operator.slurmcluster.slurmconf.conf import ETC, restart_fingerprint
 
@@ -22,31 +23,20 @@ HOOKS_PORT: Final = clusterobjects.HOOKS_PORT
 TLS_VOLUME: Final = "hooks-tls"
 """With the certificate of the hook API."""
 _GRACE: Final = 30
-_ACCOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
-_RBAC: Final = "rbac.authorization.k8s.io"
 _RUN: Final = "/run/slurm"
-_TOKEN_SECONDS: Final = 3607
-"""What Kubernetes itself asks for; the kubelet renews it in time."""
 
 
 def objects(cluster: ResolvedCluster) -> tuple[Object, ...]:
+    kept = _user_accounts(cluster)
     if not cluster.spec.syncer.enabled:
-        return ()
-    return (_account(cluster), _role(cluster), _binding(cluster), _service(cluster), _deployment(cluster))
+        return (kept,)
+    rights = apiaccess.objects(cluster, SYNCER, account=account(cluster), rules=rules(cluster))
+    return (*rights, kept, _service(cluster), _deployment(cluster))
 
 
 def account(cluster: ResolvedCluster) -> str:
     """The name of its account."""
     return f"{cluster.name}{ACCOUNT_SUFFIX}"
-
-
-def _account(cluster: ResolvedCluster) -> Object:
-    meta = metadata(cluster, SYNCER) | {"name": account(cluster)}
-    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta, "automountServiceAccountToken": False}
-
-
-def _role(cluster: ResolvedCluster) -> Object:
-    return {"apiVersion": f"{_RBAC}/v1", "kind": "Role", "metadata": metadata(cluster, SYNCER), "rules": rules(cluster)}
 
 
 def rules(cluster: ResolvedCluster) -> list[Object]:
@@ -55,34 +45,36 @@ def rules(cluster: ResolvedCluster) -> list[Object]:
     return [
         # Through its status, where labels and annotations can be written and the spec cannot: who may change the image of
         # a Pod is root on its Node, and who may delete one Pod may delete all.
-        _rule(("",), ("pods",), follow),
-        _rule(("",), ("pods/status",), ("patch",)),
-        _rule(ours, ("nodesets", "nodeslices"), follow),
-        _rule(ours, ("nodeslices/status",), ("patch",)),
-        _rule(ours, ("slurmclusters",), follow, only=cluster.name),
+        apiaccess.rule(("",), ("pods",), follow),
+        apiaccess.rule(("",), ("pods/status",), ("patch",)),
+        apiaccess.rule(ours, ("nodesets", "nodeslices"), follow),
+        apiaccess.rule(ours, ("nodeslices/status",), ("patch",)),
+        apiaccess.rule(ours, ("slurmclusters",), follow, only=(cluster.name,)),
         # Its report is there. The spec decides which images run as what.
-        _rule(ours, ("slurmclusters/status",), ("patch",), only=cluster.name),
-        _rule(("",), ("configmaps",), follow, only=cluster.named(clusterobjects.SLURM_CONF)),
+        apiaccess.rule(ours, ("slurmclusters/status",), ("patch",), only=(cluster.name,)),
+        apiaccess.rule(("",), ("configmaps",), follow, only=(cluster.named(clusterobjects.SLURM_CONF),)),
+        # Who the users are, and whom it has given an account. It writes nothing but the note about that.
+        apiaccess.rule(("",), ("configmaps",), follow, only=(cluster.named(people.AGENT), _users(cluster))),
+        apiaccess.rule(("",), ("configmaps",), (*follow, "patch"), only=(cluster.named(clusterobjects.USER_ACCOUNTS),)),
         # A creation has no name yet that it could be held against.
-        _rule(("coordination.k8s.io",), ("leases",), ("create",)),
-        _rule(("coordination.k8s.io",), ("leases",), ("get", "patch"), only=cluster.named(NAME)),
-        _rule(("events.k8s.io",), ("events",), ("create", "patch")),
+        apiaccess.rule(("coordination.k8s.io",), ("leases",), ("create",)),
+        apiaccess.rule(("coordination.k8s.io",), ("leases",), ("get", "patch"), only=(cluster.named(NAME),)),
+        apiaccess.rule(("events.k8s.io",), ("events",), ("create", "patch")),
     ]
 
 
-def _rule(groups: tuple[str, ...], resources: tuple[str, ...], verbs: tuple[str, ...], *, only: str = "") -> Object:
-    made = {"apiGroups": list(groups), "resources": list(resources), "verbs": list(verbs)}
-    return made | ({"resourceNames": [only]} if only else {})
+def _users(cluster: ResolvedCluster) -> str:
+    """The ConfigMap with the users of the values."""
+    return cluster.spec.users.config_map or cluster.named(people.USERS)
 
 
-def _binding(cluster: ResolvedCluster) -> Object:
-    return {
-        "apiVersion": f"{_RBAC}/v1",
-        "kind": "RoleBinding",
-        "metadata": metadata(cluster, SYNCER),
-        "roleRef": {"apiGroup": _RBAC, "kind": "Role", "name": cluster.named(NAME)},
-        "subjects": [{"kind": "ServiceAccount", "name": account(cluster), "namespace": cluster.namespace}],
-    }
+def _user_accounts(cluster: ResolvedCluster) -> Object:
+    """Without data: who applies none owns none, and leaves alone what the syncer writes there.
+
+    It is there without a syncer too: what is in it could be had from nowhere else.
+    """
+    meta = metadata(cluster, SYNCER, name=clusterobjects.USER_ACCOUNTS)
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
 
 
 def _service(cluster: ResolvedCluster) -> Object:
@@ -100,7 +92,7 @@ def _deployment(cluster: ResolvedCluster) -> Object:
         volumes=[
             *keyfiles.volumes(secrets.auth(cluster)),
             {"name": "run", "emptyDir": {"medium": "Memory", "sizeLimit": "64Mi"}},
-            _token(),
+            apiaccess.TOKEN,
             pods.secret(TLS_VOLUME, secret=secrets.hook_certificate(cluster, cluster.certificate)),
         ],
         security=pods.as_user(user.run_as_user, group=user.run_as_group),
@@ -139,21 +131,17 @@ def _container(cluster: ResolvedCluster) -> Object:
         ],
         "ports": [{"name": "metrics", "containerPort": PORT}, {"name": "hooks", "containerPort": HOOKS_PORT}],
         # It answers from its first moment, also while it waits for slurmctld to give it a configuration.
-        "startupProbe": _http_get("/healthz", periodSeconds=1, failureThreshold=60),
-        "readinessProbe": _http_get("/readyz", periodSeconds=2),
-        "livenessProbe": _http_get("/healthz", periodSeconds=10, failureThreshold=6),
+        "startupProbe": apiaccess.http_get("/healthz", port=PORT, periodSeconds=1, failureThreshold=60),
+        "readinessProbe": apiaccess.http_get("/readyz", port=PORT, periodSeconds=2),
+        "livenessProbe": apiaccess.http_get("/healthz", port=PORT, periodSeconds=10, failureThreshold=6),
         **pods.resources(wanted.resources),
         "securityContext": pods.UNPRIVILEGED | {"readOnlyRootFilesystem": True},
         "volumeMounts": [
             {"name": "run", "mountPath": _RUN},
-            {"name": "token", "mountPath": _ACCOUNT, "readOnly": True},
+            apiaccess.TOKEN_MOUNT,
             {"name": TLS_VOLUME, "mountPath": hooks.SERVER_FOLDER, "readOnly": True},
         ],
     }
-
-
-def _http_get(path: str, **times: int) -> Object:
-    return {"httpGet": {"path": path, "port": PORT}, "timeoutSeconds": 10, **times}
 
 
 def arguments(cluster: ResolvedCluster) -> list[str]:
@@ -174,6 +162,7 @@ def variables(cluster: ResolvedCluster) -> dict[str, str]:
         "SUNK_HOOKS_TIMEOUT": str(wanted.hooks_api.timeout),
         "SUNK_NODE_REBOOT_CONDITION": wanted.hooks_api.node_reboot_condition,
         "SUNK_NODE_REBOOT_REASON": wanted.hooks_api.node_reboot_reason,
+        "SUNK_USERS_CONFIG_MAP": _users(cluster),
         "SUNK_NODE_PERMISSIONS": str(wanted.node_permissions.enabled).lower(),
     }
 
@@ -191,13 +180,3 @@ def _sackd(cluster: ResolvedCluster) -> Object:
         "securityContext": pods.UNPRIVILEGED,
         "volumeMounts": [keyfiles.mount(ETC), {"name": "run", "mountPath": _RUN}],
     }
-
-
-def _token() -> Object:
-    """The account's token, for the one container that needs it."""
-    sources: list[Object] = [
-        {"serviceAccountToken": {"path": "token", "expirationSeconds": _TOKEN_SECONDS}},
-        {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
-        {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": {"fieldPath": "metadata.namespace"}}]}},
-    ]
-    return {"name": "token", "projected": {"defaultMode": 0o440, "sources": sources}}

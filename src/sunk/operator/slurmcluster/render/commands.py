@@ -53,7 +53,7 @@ def render(  # noqa: PLR0913 - one argument an option
         raise Refusal("--definitions and --configuration exclude each other: choose one.")
     if everything and not definitions:
         raise Refusal("--all requires --definitions.")
-    cluster_spec = spec(chart, values)
+    cluster_spec = spec(chart, values, name=name)
     if definitions:
         from sunk.operator.slurmcluster.render.layers import definitions as composed
 

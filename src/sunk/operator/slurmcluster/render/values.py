@@ -7,6 +7,9 @@ has none, since a definition says by it what it does not want of its layers.
 And read as Helm reads them. PyYAML and Helm agree on nearly everything. Where they do not, values would mean one thing
 offline and another in a cluster: `24:00:00`, a time limit, is a text to Helm and 86,400 to PyYAML; a date is a text;
 `1e3` is a number; `y` is true; and whatever a key is, Helm makes a text of it.
+
+Passwords of directories are left behind here, as the chart's template puts them into Secrets: nothing that is printed
+later can have one. Nor does a complaint about a file that is no YAML quote it.
 """
 
 import re
@@ -20,6 +23,8 @@ import yaml
 from sunk.model.cluster.kind import SlurmClusterSpec
 from sunk.model.refusal import Refusal
 from sunk.model.schema.misspelt import misspelt
+from sunk.model.schema.reading import read as shape_of
+from sunk.model.schema.shape import List, Map, Object, Shape
 
 VALUES: Final = "values.yaml"
 LAYERS: Final = "compute-defs"
@@ -38,22 +43,64 @@ _SCALARS: Final = {
 Tree = dict[str, Any]
 
 
-def spec(chart: Path, files: Sequence[Path] = ()) -> SlurmClusterSpec:
+def spec(chart: Path, files: Sequence[Path] = (), *, name: str = "slurm") -> SlurmClusterSpec:
     """The spec that `helm install` with these files would give a SlurmCluster; a typo is refused as Helm would."""
-    merged = values(chart, files)
+    merged = without_passwords(values(chart, files), name=name)
     if unknown := misspelt(merged, SlurmClusterSpec):
         raise Refusal(
             "these values are not valid for a SlurmCluster:" + "".join(f"\n  {problem}" for problem in unknown)
         )
     try:
         # By way of JSON, as the API server gives it: what is passed on unread is kept as text.
-        return msgspec.json.decode(msgspec.json.encode(merged), type=SlurmClusterSpec)
+        plain = without_nulls(merged, shape_of(SlurmClusterSpec))
+        return msgspec.json.decode(msgspec.json.encode(plain), type=SlurmClusterSpec)
     except msgspec.ValidationError as wrong:
         raise Refusal(f"these values are not valid for a SlurmCluster: {wrong}.") from wrong
 
 
+def without_passwords(merged: Tree, *, name: str) -> Tree:
+    """The Secret instead of each password, as templates/_labels.tpl of the chart has it. What is no map is left as it is."""
+    service = merged.get("directoryService")
+    directories = service.get("directories") if isinstance(service, dict) else None
+    if not (isinstance(service, dict) and isinstance(directories, list)):
+        return merged
+    made = [_without_password(each, index=index, name=name) for index, each in enumerate(directories)]
+    return merged | {"directoryService": service | {"directories": made}}
+
+
+def _without_password(directory: Any, *, index: int, name: str) -> Any:
+    user = directory.get("user") if isinstance(directory, dict) else None
+    if not isinstance(user, dict) or "password" not in user:
+        return directory
+    kept = {key: value for key, value in user.items() if key != "password"}
+    if user["password"] and user.get("passwordSecret"):
+        raise Refusal(
+            f"directoryService.directories[{index}].user: password and passwordSecret exclude each other: set only one of them."
+        )
+    secret = {"passwordSecret": f"{name}-directory-{index}"} if user["password"] else {}
+    return directory | {"user": kept | secret}
+
+
+def without_nulls(value: Any, shape: Shape) -> Any:
+    """As the API server takes it: null for a field that is never null is dropped, and its default counts."""
+    match shape:
+        case Object(members=members) if isinstance(value, dict):
+            known = {member.name: member.shape for member in members}
+            kept = {key: each for key, each in value.items() if each is not None or _may_be_null(known.get(key))}
+            return {key: without_nulls(each, known[key]) if key in known else each for key, each in kept.items()}
+        case Map(values=inner) if isinstance(value, dict):
+            return {key: without_nulls(each, inner) for key, each in value.items()}
+        case List(items=inner) if isinstance(value, list):
+            return [without_nulls(each, inner) for each in value]
+    return value
+
+
+def _may_be_null(shape: Shape | None) -> bool:
+    return shape is None or shape.nullable
+
+
 def values(chart: Path, files: Sequence[Path] = ()) -> Tree:
-    """What the chart's template writes as the spec, unchecked."""
+    """The values of the chart and of the files, and the layers, unchecked."""
     if not (chart / VALUES).is_file():
         raise Refusal(f"{chart} is not a chart: it has no {VALUES}. Give the path of charts/slurm.")
     given: Tree = {}
@@ -76,10 +123,18 @@ def read(file: Path) -> Tree:
     except OSError as missing:
         raise Refusal(f"{file} cannot be read: {missing.strerror}.") from missing
     except (yaml.YAMLError, UnicodeDecodeError) as wrong:
-        raise Refusal(f"{file} is not YAML: {wrong}") from wrong
+        raise Refusal(f"{file} is not YAML: {_in_words(wrong)}") from None
     if tree is not None and not isinstance(tree, dict):
         raise Refusal(f"{file}: values must be a map, found {type(tree).__name__}.")
     return tree or {}
+
+
+def _in_words(wrong: yaml.YAMLError | UnicodeDecodeError) -> str:
+    """Without the line itself, which may hold a password."""
+    if isinstance(wrong, yaml.MarkedYAMLError) and wrong.problem_mark is not None:
+        mark = wrong.problem_mark
+        return f"line {mark.line + 1}, column {mark.column + 1}: {wrong.problem or wrong.context}."
+    return f"{wrong.reason} at byte {wrong.start}." if isinstance(wrong, UnicodeDecodeError) else f"{wrong}."
 
 
 def layers(chart: Path) -> Tree:

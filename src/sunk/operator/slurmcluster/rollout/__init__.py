@@ -9,5 +9,6 @@ In come a SlurmCluster, its `ResolvedCluster` and the objects built from it; out
 - `retirement`: which configuration the cluster should have while partitions retire.
 - `configuration`: it is tried, applied and read by Slurm; by `trial` (what is tried, and how) and `probe` (Pods that ask).
 - `apply`: objects are applied, and those that nobody wants any more are deleted.
+- `people`: what the directory agent reports.
 - `status`: conditions and numbers, by a pure function.
 """

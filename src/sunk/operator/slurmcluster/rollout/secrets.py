@@ -8,10 +8,14 @@ are not known before there is a cluster. So what is in one that is there already
 Pod that mounts it cannot begin, and the probe Pod that comes first says so.
 """
 
+import asyncio
 import secrets
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from typing import Any, Final
+
+from cryptography.hazmat.primitives.asymmetric import ed25519, rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from sunk.kube.api.client import STRICTLY, Client
 from sunk.kube.api.retry import Repeat
@@ -22,23 +26,34 @@ from sunk.operator.slurmcluster.builders.secrets import Content, NeededSecret
 KEY_BYTES: Final = 1024
 JWT_BYTES: Final = 32
 PASSWORD_BYTES: Final = 24
-
+RSA_BITS: Final = 3072
+PUBLIC: Final = ".pub"
 
 SECRETS: Final = Resource(Record, version="v1", plural="secrets")
 
 
-MAKERS: Final[dict[Content, Callable[[], bytes]]] = {
-    "auth": lambda: secrets.token_bytes(KEY_BYTES),
-    "jwt": lambda: secrets.token_bytes(JWT_BYTES),
-    "password": lambda: secrets.token_urlsafe(PASSWORD_BYTES).encode(),
+def _ssh_key(key: ed25519.Ed25519PrivateKey | rsa.RSAPrivateKey) -> dict[str, bytes]:
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
+    return {"": private, PUBLIC: key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH) + b"\n"}
+
+
+MAKERS: Final[dict[Content, Callable[[], Mapping[str, bytes]]]] = {
+    "auth": lambda: {"": secrets.token_bytes(KEY_BYTES)},
+    "jwt": lambda: {"": secrets.token_bytes(JWT_BYTES)},
+    "password": lambda: {"": secrets.token_urlsafe(PASSWORD_BYTES).encode()},
+    "ssh-ed25519": lambda: _ssh_key(ed25519.Ed25519PrivateKey.generate()),
+    "ssh-rsa": lambda: _ssh_key(rsa.generate_private_key(public_exponent=65537, key_size=RSA_BITS)),
 }
+"""What is made for a key of a Secret: texts, by what is put behind its name."""
 
 
 async def ensure(client: Client, wanted: NeededSecret, *, namespace: str, labels: Mapping[str, str]) -> None:
     """Make the Secret unless it is there, or see that somebody else has made it."""
+    if await exists(client, wanted.name, namespace=namespace):
+        return
     if wanted.made:
         await _make(client, wanted, namespace=namespace, labels=labels)
-    elif not await exists(client, wanted.name, namespace=namespace):
+    else:
         raise MissingSecret(
             f"{wanted.at}: Secret {namespace}/{wanted.name} does not exist. Create it with {_listed(wanted)}."
         )
@@ -64,12 +79,19 @@ async def _make(client: Client, wanted: NeededSecret, *, namespace: str, labels:
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": {"name": wanted.name, "labels": dict(labels)},
-        "data": {key: b64encode(MAKERS[content]()).decode() for key, content in wanted.keys.items()},
+        # A key of RSA takes a second to find, for which everybody else would wait.
+        "data": await asyncio.to_thread(content, wanted),
     }
     try:
         await client.create(SECRETS, body, namespace=namespace)
     except AlreadyExists:
         return
+
+
+def content(wanted: NeededSecret) -> dict[str, str]:
+    """Something new under each key, as a Secret has it."""
+    made = {f"{key}{end}": text for key, kind in wanted.keys.items() for end, text in MAKERS[kind]().items()}
+    return {key: b64encode(text).decode() for key, text in made.items()}
 
 
 def _listed(wanted: NeededSecret) -> str:

@@ -13,6 +13,9 @@ from sunk.model.contract.report import Report
 from sunk.model.wording import counted
 from sunk.objects.nodesets import NodeSet
 from sunk.operator.conditions import DraftCondition, dated
+from sunk.operator.slurmcluster.builders.metadata import DIRECTORY
+from sunk.operator.slurmcluster.rollout import people
+from sunk.operator.slurmcluster.rollout.people import AgentObservation
 
 READY: Final = "Ready"
 NO_NODE_FITS: Final = "NoNodeFits"
@@ -20,6 +23,8 @@ UNREACHABLE: Final = "SlurmUnreachable"
 STUCK: Final = "Stuck"
 DELAYED: Final = "Delayed"
 IN_PART: Final = (conditions.HELD, STUCK, DELAYED)
+ASIDE: Final = (conditions.DIRECTORIES_AVAILABLE,)
+"""Conditions that Ready does not ask for: users who are known work on while a directory is down, or its agent."""
 _NOWHERE: Final = (
     "no Node fits. Check its affinity, tolerations and resources against the labels and taints of the Nodes; disable it "
     "if its Nodes do not exist yet"
@@ -77,6 +82,7 @@ class ClusterObservation(Struct, frozen=True):
     problem: str = ""
     report: Report | None = None
     """What the syncer says; nothing, if it has not said anything yet."""
+    agent: AgentObservation = AgentObservation()
 
     @property
     def staying(self) -> list[NodeSet]:
@@ -92,7 +98,11 @@ def status(
 ) -> SlurmClusterStatus:
     drafts = list(_draft_conditions(spec, observed))
     # What waits for a person or for better times on a few nodes keeps nobody from using the others.
-    lacking = [f"{kind}: {message}" for kind, holds, reason, message in drafts if not holds and reason not in IN_PART]
+    lacking = [
+        f"{kind}: {message}"
+        for kind, holds, reason, message in drafts
+        if not holds and reason not in IN_PART and kind not in ASIDE
+    ]
     ready: DraftCondition = (
         (READY, False, "Refused", observed.problem)
         if observed.problem
@@ -125,6 +135,8 @@ def _draft_conditions(spec: SlurmClusterSpec, observed: ClusterObservation) -> I
         observed, conditions.ACCOUNTING_AVAILABLE, (*(("mysql",) if own else ()), *(("accounting",) if ours else ()))
     )
     yield _part(observed, conditions.LOGIN_AVAILABLE, ("login",) if spec.login.enabled and spec.login.replicas else ())
+    agent = _part(observed, conditions.DIRECTORIES_AVAILABLE, (DIRECTORY.name,))
+    yield people.condition(spec, agent=agent, observed=observed.agent)
     yield _node_sets(spec, observed)
     yield _configuration(observed.configuration)
     yield _in_step(spec, observed)

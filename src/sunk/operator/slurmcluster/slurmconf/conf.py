@@ -13,7 +13,7 @@ from typing import Final
 from sunk.model.cluster.configuration import PriorityWeights
 from sunk.model.contract import clusterobjects
 from sunk.operator.slurmcluster.resolve import ResolvedCluster
-from sunk.operator.slurmcluster.slurmconf import gres, timers
+from sunk.operator.slurmcluster.slurmconf import gres, nodelogins, timers
 from sunk.operator.slurmcluster.slurmconf.lines import overridden, owned, pairs, word
 from sunk.operator.slurmcluster.slurmconf.partitions import partitions, retiring
 
@@ -97,17 +97,26 @@ def slurm_conf(cluster: ResolvedCluster) -> str:
         timeout = cluster.spec.syncer.hooks_api.timeout
         timers.check_timeout(timeout)
         timers.check(extra, timeout=timeout, at=EXTRA)
+    if cluster.spec.compute.ssh.enabled:
+        nodelogins.check(cluster, extra, at=EXTRA)
     theirs = overridden(extra)
     settings = _settings(cluster)
     ours = {key: value for key, value in settings.items() if key.lower() not in theirs}
-    lines = [*pairs(ours), *partitions(cluster), *(_joined(line, settings) for line in extra)]
+    lists = _lists(cluster, settings)
+    lines = [*pairs(ours), *partitions(cluster), *(_joined(line, lists) for line in extra)]
     return "".join(f"{line}\n" for line in lines)
 
 
-def _joined(line: str, settings: Settings) -> str:
+def _lists(cluster: ResolvedCluster, settings: Settings) -> dict[str, str]:
+    """What of ours has to stand beside theirs. Which flags a prolog needs besides is for `timers` to demand."""
+    lists = {key: str(settings.get(key, "")) for key in JOINED}
+    return lists | ({nodelogins.FLAG: nodelogins.CONTAIN} if cluster.spec.compute.ssh.enabled else {})
+
+
+def _joined(line: str, lists: Mapping[str, str]) -> str:
     """A line of theirs, with ours put in front where both belong into one list."""
-    for key in JOINED:
-        if ours := _unsaid(str(settings.get(key, "")).split(","), line):
+    for key, text in lists.items():
+        if ours := _unsaid(text.split(","), line):
             line = re.sub(rf"(?<!\S){key}\s*=\s*(\"?)", rf"{key}=\g<1>{ours},", line, flags=re.IGNORECASE)
     return line
 
@@ -238,12 +247,12 @@ def _measuring(cluster: ResolvedCluster) -> Settings:
 
 
 def _scripts(cluster: ResolvedCluster) -> Settings:
-    config = cluster.spec.slurm_config.slurmd
+    config, ssh = cluster.spec.slurm_config.slurmd, cluster.spec.compute.ssh.enabled
     return {
         # The batch script of a job waits for the prologs of all its nodes.
-        "PrologFlags": timers.FLAGS,
+        nodelogins.FLAG: f"{timers.FLAGS},{nodelogins.CONTAIN}" if ssh else timers.FLAGS,
         "Prolog": PROLOG,
-        "Epilog": EPILOG if config.epilog else "",
+        "Epilog": EPILOG if config.epilog or ssh else "",
         "UnkillableStepProgram": UNKILLABLE,
         "RebootProgram": REBOOT if may_reboot(cluster) else "",
     }

@@ -2,10 +2,12 @@
 
 from datetime import UTC, datetime
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from tests.unit.operator.nodeset.factories import NEW, OLD, bare, entry, member, members, nodeset
 
+from sunk.kube.core import ContainerStatus
 from sunk.model import names
 from sunk.model.nodeset import Condition, NodeSetStatus
 from sunk.operator.nodeset.decide.membership import Membership
@@ -76,6 +78,18 @@ def test_too_few_nodes_that_fit_are_said_with_where_to_look() -> None:
     found = said(seen(member(), desired=3), "Ready")
     assert found.status == "False"
     assert found.message == ("1 of 3 nodes ready; only 1 Node fits: check required node affinity, taints and requests")
+
+
+def test_a_script_that_keeps_a_node_out_of_slurm_is_told_with_pod_name_and_code() -> None:
+    failed = member("gpu-1", ready=False)
+    assert failed.pod is not None
+    ended = {"terminated": {"exitCode": 7, "message": "init: oneshot disks exited with code 7: no such device"}}
+    container = msgspec.convert({"name": "slurmd", "state": {"waiting": {}}, "lastState": ended}, ContainerStatus)
+    now = msgspec.structs.replace(failed.pod.status, container_statuses=(container,))
+    failed = msgspec.structs.replace(failed, pod=msgspec.structs.replace(failed.pod, status=now))
+    found = said(seen(member(), failed), "Ready")
+    assert (found.status, found.reason) == ("False", "NodesMissing")
+    assert found.message == "1 of 2 nodes ready; gpu-1: oneshot disks exited with code 7: no such device"
 
 
 def test_a_generation_that_was_not_acted_upon_is_not_called_observed() -> None:

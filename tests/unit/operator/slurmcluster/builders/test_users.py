@@ -26,7 +26,8 @@ def everything(**values: Any) -> dict[str, Any]:
 def test_every_part_knows_the_users(name: str) -> None:
     made = cluster(everything())
     volumes = {one["name"]: one for one in pod(made, PARTS[name], name)["volumes"]}
-    assert volumes["users"]["configMap"] == {"name": "slurm-users"}
+    sources = [one["configMap"] for one in volumes["users"]["projected"]["sources"]]
+    assert [one["name"] for one in sources] == ["slurm-users", "slurm-directory", "slurm-directory-settings"]
     places = {one["mountPath"] for one in container(made, PARTS[name], name)["volumeMounts"]}
     assert "/etc/sunk/users" in places
 
@@ -48,8 +49,34 @@ def test_a_list_of_somebody_else_is_taken_as_it_is_and_has_to_be_there() -> None
     made = cluster(everything(users={"configMap": "people"}))
     assert ("ConfigMap", "slurm-users") not in kinds(made)
     volumes = {one["name"]: one for one in pod(made, "Deployment", "slurm-controller")["volumes"]}
-    assert volumes["users"]["configMap"] == {"name": "people"}
+    assert volumes["users"]["projected"]["sources"][0] == {"configMap": {"name": "people"}}
     assert ("users.configMap", "people") in {(one.at, one.name) for one in references(made)}
+
+
+def test_what_the_agent_has_found_replaces_the_files_of_the_values_and_nothing_else() -> None:
+    (volume,) = [one for one in pod(cluster(), "Deployment", "slurm-controller")["volumes"] if one["name"] == "users"]
+    values, found, settings = (one["configMap"] for one in volume["projected"]["sources"])
+    # Kubernetes refuses two sources that name the same path; of the first, all files are taken without naming them.
+    assert "items" not in values
+    assert [one["path"] for one in found["items"]] == ["passwd", "group", "shadow"]
+    assert found["optional"] is True
+    assert [one["path"] for one in settings["items"]] == ["sudoers", "options"]
+
+
+def test_no_pod_changes_with_the_first_directory() -> None:
+    first = {"directories": [{"ldapUri": "ldaps://a", "user": {"existingSecret": "x"}}], "sudoGroups": ["admins"]}
+    before, after = cluster(everything()), cluster(everything(directoryService=first))
+    for name, kind in PARTS.items():
+        assert built(before, kind, name)["spec"]["template"] == built(after, kind, name)["spec"]["template"]
+
+
+def test_scripts_of_the_image_are_told_of_homes_and_nodes() -> None:
+    def options(**values: Any) -> str:
+        return str(built(cluster(values), "ConfigMap", "slurm-directory-settings")["data"]["options"])
+
+    assert options() == "create_homes=yes\ncompute_service=slurm-compute.team.svc.cluster.local\n"
+    off = options(login={"createHomes": False}, clusterDomain="k8s.example")
+    assert off == "create_homes=no\ncompute_service=slurm-compute.team.svc.k8s.example\n"
 
 
 @pytest.mark.parametrize(

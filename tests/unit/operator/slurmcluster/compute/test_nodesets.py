@@ -10,7 +10,8 @@ from sunk.model.names import ACCELERATOR, SHAPE
 from sunk.model.refusal import Refusal
 from sunk.operator.nodeset.observe.template import read
 from sunk.operator.slurmcluster.builders import pods
-from sunk.operator.slurmcluster.compute.nodesets import SCRIPTS_HASH, node_line, shape
+from sunk.operator.slurmcluster.builders.metadata import SCRIPTS_HASH
+from sunk.operator.slurmcluster.compute.nodesets import node_line, shape
 from sunk.operator.slurmcluster.objects import objects
 from sunk.operator.slurmcluster.slurmconf.shares import share
 

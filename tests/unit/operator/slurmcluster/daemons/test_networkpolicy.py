@@ -12,6 +12,7 @@ from sunk.operator.slurmcluster.builders.metadata import (
     CONFIGURATION,
     CONTROLLER,
     DATABASE,
+    DIRECTORY,
     LOGIN,
     REST,
     SYNCER,
@@ -21,7 +22,11 @@ from sunk.operator.slurmcluster.builders.metadata import (
 from sunk.operator.slurmcluster.objects import objects
 from sunk.operator.slurmcluster.resolve import ResolvedCluster
 
-ALL: dict[str, Any] = {"rest": {"enabled": True}, "compute": {"nodes": {"cpu": {"enabled": True}}}}
+ALL: dict[str, Any] = {
+    "rest": {"enabled": True},
+    "compute": {"nodes": {"cpu": {"enabled": True}}},
+    "directoryService": {"directories": [{"ldapUri": "ldaps://a"}]},
+}
 EPHEMERAL = 41234
 NEEDED = [
     # Every client of Slurm, and slurmdbd that tells of new limits.
@@ -41,6 +46,8 @@ REFUSED = [
     *((COMPUTE, DATABASE, 3306), (LOGIN, DATABASE, 3306), (CONTROLLER, DATABASE, 3306)),
     *((COMPUTE, SYNCER, 6818), (LOGIN, SYNCER, 6818), (COMPUTE, CONTROLLER, EPHEMERAL)),
     *((LOGIN, SYNCER, 8443), (CONTROLLER, SYNCER, 8443), (REST, SYNCER, 8443)),
+    *((part, DIRECTORY, EPHEMERAL) for part in (CONTROLLER, LOGIN, COMPUTE, SYNCER)),
+    *((SYNCER, COMPUTE, 22), (REST, COMPUTE, 22), (DIRECTORY, COMPUTE, 22), (DIRECTORY, CONTROLLER, 6817)),
     *((SYNCER, COMPUTE, 6818), (REST, LOGIN, EPHEMERAL), (COMPUTE, CONFIGURATION, 6817)),
 ]
 PORTS = {
@@ -51,6 +58,7 @@ PORTS = {
     LOGIN: EPHEMERAL,
     REST: 6820,
     SYNCER: 6818,
+    DIRECTORY: 389,
     CONFIGURATION: 6817,
 }
 
@@ -139,6 +147,16 @@ def test_everybody_reaches_sshd_and_the_metrics(tenant: Peer) -> None:
     made = cluster(ALL)
     assert allowed(made, tenant, LOGIN, 22)
     assert allowed(made, tenant, SYNCER, 8080)
+    assert allowed(made, tenant, DIRECTORY, 8080)
+
+
+@pytest.mark.parametrize("tenant", TENANTS.values(), ids=TENANTS.keys())
+def test_everybody_reaches_the_additional_ports_of_logins_where_the_pods_listen(tenant: Peer) -> None:
+    ports = [{"name": "web", "port": 443, "targetPort": 8443}]
+    made = cluster(ALL | {"login": {"service": {"additionalPorts": ports}}})
+    assert allowed(made, tenant, LOGIN, 8443)
+    assert allowed(made, tenant, LOGIN, 22)
+    assert not allowed(made, tenant, LOGIN, 443)
 
 
 def test_nodes_on_the_network_of_their_nodes_reach_what_they_need() -> None:

@@ -156,12 +156,29 @@ def test_the_operator_holds_what_it_grants(rule: dict[str, list[str]]) -> None:
 
 
 def test_its_rights_name_what_they_are_for() -> None:
-    names_only = {"slurmclusters": "slurm", "configmaps": "slurm-slurm-conf"}
-    for rule in rules(cluster()):
-        for resource in rule["resources"]:
-            if resource in names_only:
-                assert rule["resourceNames"] == [names_only[resource]]
+    maps = {"slurm-slurm-conf", "slurm-directory", "slurm-users", "slurm-user-accounts"}
+    by_name = {"slurmclusters": {"slurm"}, "configmaps": maps}
+    for resource, wanted in by_name.items():
+        found = [rule for rule in rules(cluster()) if resource in rule["resources"]]
+        assert {name for rule in found for name in rule["resourceNames"]} == wanted
+        # A list or watch can be granted by name for one object at a time only.
+        assert all(len(rule["resourceNames"]) == 1 for rule in found)
     assert not any("nodes" in rule["resources"] or "secrets" in rule["resources"] for rule in rules(cluster()))
+
+
+def test_of_configmaps_it_writes_only_its_note_about_accounts() -> None:
+    written = [rule for rule in rules(cluster()) if "configmaps" in rule["resources"] and "patch" in rule["verbs"]]
+    assert [rule["resourceNames"] for rule in written] == [["slurm-user-accounts"]]
+    assert "data" not in built(cluster(), "ConfigMap", "slurm-user-accounts"), "what is not applied is not overwritten"
+
+
+def test_it_reads_users_where_the_values_say_they_are() -> None:
+    made = cluster({"users": {"configMap": "people"}})
+    assert variables(made)["SUNK_USERS_CONFIG_MAP"] == "people"
+    assert ["people"] in [rule.get("resourceNames") for rule in rules(made)]
+    assert variables(cluster())["SUNK_USERS_CONFIG_MAP"] == "slurm-users"
+    read = command.make_context("syncer", ["--cluster=slurm"]).params
+    assert read["users_config_map"] == ""
 
 
 def test_the_budget_spans_compute_pods_that_are_not_known_to_be_idle() -> None:

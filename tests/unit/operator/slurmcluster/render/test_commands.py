@@ -122,3 +122,16 @@ def test_a_chart_that_is_none_is_refused(tmp_path: Path) -> None:
     done = CliRunner().invoke(main, ["render", str(tmp_path)])
     assert done.exit_code == 2
     assert "is not a chart" in done.stderr
+
+
+def test_a_password_of_a_directory_is_never_shown(tmp_path: Path) -> None:
+    user = {"bindDn": "cn=x", "password": "hunter2"}
+    values = {"directoryService": {"directories": [{"ldapUri": "ldaps://a", "user": user}]}}
+    for options in ((), ("--configuration",), ("--definitions", "--all")):
+        done = render(*options, values=values, folder=tmp_path)
+        assert done.exit_code == 0
+        assert "hunter2" not in done.output
+    found = [*yaml.safe_load_all(render(values=values, folder=tmp_path).output)]
+    (agent,) = [one for one in found if (one["kind"], one["metadata"]["name"]) == ("Deployment", "slurm-directory")]
+    named = [one["secret"]["secretName"] for one in agent["spec"]["template"]["spec"]["volumes"] if "secret" in one]
+    assert named == ["slurm-directory-0"]

@@ -126,3 +126,50 @@ def test_a_layer_in_two_files_is_refused(chart: Path) -> None:
     (chart / "compute-defs" / "b.yaml").write_text("h100: {}\n")
     with pytest.raises(Refusal, match="layer h100 is also defined in another file"):
         values(chart)
+
+
+DIRECTORIES = """\
+directoryService:
+  directories:
+    - {name: a, ldapUri: "ldaps://a", user: {bindDn: cn=x, password: hunter2}}
+    - {name: b, enabled: null, user: null, sudoGroups: null, schema: "", defaultShell: null}
+    - {name: null, user: {password: ""}}
+"""
+
+
+def test_a_password_of_a_directory_is_left_behind_and_its_secret_named(tmp_path: Path) -> None:
+    found = spec(CHART, given(tmp_path, DIRECTORIES), name="night")
+    first, second, third = found.directory_service.directories
+    assert (first.user.password, first.user.password_secret) == (None, "night-directory-0")
+    assert first.user.bind_dn == "cn=x"
+    assert (third.user.password, third.user.password_secret) == (None, None)
+    assert (second.enabled, second.sudo_groups, third.name) == (True, (), "default"), "null means that it is not set"
+    assert "hunter2" not in repr(found)
+
+
+def test_a_password_and_a_secret_with_one_exclude_each_other(tmp_path: Path) -> None:
+    both = "directoryService: {directories: [{user: {password: hunter2, passwordSecret: mine}}]}"
+    with pytest.raises(
+        Refusal, match=r"^directoryService\.directories\[0\]\.user: password and passwordSecret"
+    ) as told:
+        spec(CHART, given(tmp_path, both))
+    assert "hunter2" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "directoryService:\n  directories:\n    - user: {password: @hunter2}\n",
+        "directoryService: {directories: [{user: {password: 'hunter2'",
+        "directoryService: {directories: [{user: {password: {hunter2: 1}}}]}",
+        "directoryService: {directories: [{user: {password: [hunter2], bindDn: 1}}]}",
+        "directoryService: {directories: {user: {password: hunter2}}}",
+        "directoryService: hunter2",
+    ],
+)
+def test_no_complaint_quotes_a_password(tmp_path: Path, text: str) -> None:
+    try:
+        found = repr(spec(CHART, given(tmp_path, text)))
+    except Refusal as told:
+        found = str(told)
+    assert "hunter2" not in found

@@ -1,0 +1,39 @@
+"""Pauses, and what is believed."""
+
+import pytest
+from hypothesis import given, strategies as st
+
+from sunk.directory.failure import Failure
+from sunk.directory.reader import LONGEST_RETRY, pause
+from sunk.directory.reading import believe
+from sunk.directory.users.records import Content, User
+from sunk.model.contract.people import SUSPECT
+
+SOME = Content((User("alice", 1001, 1001),))
+
+
+@given(st.floats(0, 600), st.integers(5, 86_400))
+def test_a_directory_spends_at_most_a_twentieth_of_its_time_on_us(seconds: float, interval: int) -> None:
+    assert pause(seconds, good=True, interval=interval) >= max(20 * seconds, interval)
+
+
+def test_a_failed_read_is_repeated_soon_but_not_by_storm() -> None:
+    assert pause(0.1, good=False, interval=30) == 30
+    assert pause(40, good=False, interval=30) == 120
+    assert pause(600, good=False, interval=30) == LONGEST_RETRY
+    assert pause(600, good=False, interval=3600) == 3600
+
+
+def test_a_canary_that_is_missing_makes_an_answer_suspect() -> None:
+    believe(SOME, before=Content(), canary="alice")
+    with pytest.raises(Failure, match="bob") as told:
+        believe(SOME, before=SOME, canary="bob")
+    assert (told.value.state, told.value.option) == (SUSPECT, "canary")
+
+
+def test_nobody_where_there_were_users_is_suspect() -> None:
+    believe(Content(), before=Content(), canary="")
+    believe(SOME, before=SOME, canary="")
+    with pytest.raises(Failure) as told:
+        believe(Content(), before=SOME, canary="")
+    assert told.value.state == SUSPECT
