@@ -206,6 +206,18 @@ class TestSettings:
         # Anything else than success denies, and the module ignores services that it is not told of.
         assert "account [success=ok default=die] pam_slurm_adopt.so service=sunk-node nodename=n1 " in pam
 
+    def test_a_user_with_several_jobs_gets_in_without_control_groups(self, root: Path) -> None:
+        """There the module of 24.11 cannot choose among jobs, says session_err, and would let in only who has a single one."""
+        self.beside_slurmd(root, "-N", "n1")
+        pam = self.made(root)[1]
+        assert pam
+        adopted, fallback = (line for line in pam.splitlines() if "pam_slurm_adopt" in line)
+        # The first line decides over everything else; the second comes into play for nothing but this.
+        assert adopted.startswith("account [success=1 session_err=ignore default=die] pam_slurm_adopt.so ")
+        assert "action_unknown" not in adopted
+        assert fallback == adopted.replace("success=1 session_err=ignore", "success=ok") + " action_unknown=allow"
+        assert pam.splitlines()[-1] == fallback
+
     @pytest.mark.parametrize("name", ["", "a b", "a\nauth sufficient pam_permit.so", "-x"])
     def test_a_node_whose_name_is_none_lets_in_nobody(self, root: Path, name: str) -> None:
         self.beside_slurmd(root, "-N", name)
