@@ -17,6 +17,8 @@ GECOS_LIMIT: Final = 256
 PATH_LIMIT: Final = 1024
 KEY_LIMIT: Final = 16_384
 KEYS_LIMIT: Final = 64
+KEYS_ROOM: Final = 16_384
+"""Characters of all keys of a user. Many directories let people write their own, and all have to fit into ConfigMaps."""
 _KIND: Final = re.compile(r"(?:ssh|ecdsa-sha2|sk-ssh|sk-ecdsa-sha2)-[A-Za-z0-9@.-]{1,60}")
 _TEMPLATE: Final = re.compile(r"%(.)")
 
@@ -43,14 +45,19 @@ def shell(homes: Homes, *, own: str) -> str:
 
 
 def keys(values: Iterable[bytes]) -> tuple[str, ...]:
-    """Public keys, one a line. A value may hold several; options before the key are not taken over."""
-    found: dict[str, None] = {}
-    for value in values:
-        if len(value) <= KEY_LIMIT * 4:
-            found |= dict.fromkeys(key for line in decoded(value).splitlines() if (key := _key(line)))
-        if len(found) >= KEYS_LIMIT:
-            break
-    return tuple(sorted(found)[:KEYS_LIMIT])
+    """Public keys, one a line. A value may hold several; options before the key are not taken over.
+
+    Which ones are left out where there are too many does not depend on the order in which they come.
+    """
+    found, room = set[str](), KEYS_ROOM
+    for value in sorted(values):
+        if len(value) > KEY_LIMIT * 4:
+            continue
+        for key in filter(None, map(_key, decoded(value).splitlines())):
+            if key not in found and len(key) <= room and len(found) < KEYS_LIMIT:
+                found.add(key)
+                room -= len(key)
+    return tuple(sorted(found))
 
 
 def _key(line: str) -> str:

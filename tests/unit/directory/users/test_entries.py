@@ -1,5 +1,6 @@
 """Users and groups out of entries, be they what they may."""
 
+import base64
 from typing import Any
 
 import pytest
@@ -69,6 +70,23 @@ def test_what_is_no_key_is_left_out(key: str | bytes) -> None:
 def test_a_key_cannot_bring_another_line() -> None:
     found = only(sshPublicKey=f"{ED25519} a\nroot {ED25519}\n{ED25519}\tb\x0bc")
     assert found.keys == (f"{ED25519} a", f"{ED25519} b")
+
+
+def test_keys_of_one_user_cannot_fill_the_config_map_of_all() -> None:
+    """Many directories let everybody write their own keys."""
+    kind = b"ssh-rsa"
+    keys = [
+        f"ssh-rsa {base64.b64encode(len(kind).to_bytes(4) + kind + bytes([each]) * 9000).decode()}"
+        for each in range(64)
+    ]
+    found = only(sshPublicKey=[*keys, ED25519]).keys
+    assert ED25519 in found
+    assert sum(map(len, found)) <= 16_384
+    # Replicas keep no order, and the ConfigMaps must not change with it.
+    assert only(sshPublicKey=[ED25519, *reversed(keys)]).keys == found
+    small = [f"{ED25519} {each}" for each in range(1000)]
+    assert len(only(sshPublicKey=small).keys) == 64
+    assert only(sshPublicKey=small[::-1]).keys == only(sshPublicKey=small).keys
 
 
 @pytest.mark.parametrize(
