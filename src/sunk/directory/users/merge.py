@@ -89,9 +89,10 @@ def merge(
 ) -> Merged:
     """Decide who is published. `published` has the numbers of those who are now, by name."""
     skips = {source.name: Skips() for source in sources}
-    owners = _sudo_owners(sources, everywhere=frozenset(sudo_groups))
+    owners = _sudo_owners(sources, everywhere=frozenset(map(str.lower, sudo_groups)))
     groups = _groups(values, sources, owners=owners, skips=skips)
-    guarded = {group.gid: owners[group.name] for _, group in groups if group.name in owners}
+    numbers = {line[0]: int(line[2]) for line in values.group} | {group.name: group.gid for _, group in groups}
+    guarded = {gid: owners[name] for name, gid in numbers.items() if name in owners}
     users = _users(values, sources, guarded=guarded, published=published or {}, skips=skips)
     by_owner = {user.name: name for name, user in users} | {line[0]: VALUES for line in values.passwd}
     groups = [(name, _own_members(group, name, by_owner)) for name, group in groups]
@@ -104,10 +105,10 @@ def merge(
 
 
 def _sudo_owners(sources: Iterable[Source], *, everywhere: frozenset[str]) -> dict[str, frozenset[str]]:
-    """Groups of which only some directories may say who is in them."""
+    """Groups of which only some directories may say who is in them. Sudo takes `Admins` for `admins`, and so must we."""
     found: dict[str, frozenset[str]] = {}
     for source in sources:
-        for group in source.sudo_groups:
+        for group in map(str.lower, source.sudo_groups):
             if group not in everywhere:
                 found[group] = found.get(group, frozenset()) | {source.name}
     return found

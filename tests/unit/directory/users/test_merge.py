@@ -76,6 +76,24 @@ def test_no_other_directory_gets_into_a_group_for_sudo_by_its_number() -> None:
     assert "sudo" in merged.tallies["two"].examples[0]
 
 
+def test_a_group_for_sudo_is_guarded_however_the_values_write_its_name() -> None:
+    """Sudo itself compares names of groups without regard to case."""
+    sources = [
+        source("one", alice(), Group("admins", 2000, ("alice",))),
+        source("two", bob(), Group("admins", 2001, ("bob",)), sudo=("Admins",)),
+    ]
+    assert [(name, group.gid) for name, group in merge(Local(), sources).groups] == [("two", 2001)]
+    assert [name for name, _ in merge(Local(), sources, sudo_groups=("ADMINS",)).groups] == ["one"]
+
+
+def test_no_directory_gets_into_a_group_of_the_values_for_sudo_by_its_number() -> None:
+    values = local("", "admins:x:2000:\n")
+    sources = [source("one", alice(), sudo=("admins",)), source("two", bob(gid=2000))]
+    merged = merge(values, sources)
+    assert [user.name for _, user in merged.users] == ["alice"]
+    assert "sudo" in merged.tallies["two"].examples[0]
+
+
 def test_lines_of_the_values_that_would_blind_everybody_are_left_out() -> None:
     found = local(
         "a:x:1000:1000::/h\n\nb:x:0:0::/h:/bin/sh\nc:x:1000:1000::/h:/bin/sh\nc:x:1001:1001::/:/\nD:x:1:1:::\n", "g:x\n"
