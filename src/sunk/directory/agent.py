@@ -249,6 +249,7 @@ class Agent:
             sources,
             sudo_groups=self._settings.service.sudo_groups,
             published=written.numbers(self._publisher.people),
+            names=written.names(self._publisher.logins),
         )
 
     def _in_order(self) -> Iterator[tuple[str, Reader]]:

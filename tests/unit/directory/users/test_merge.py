@@ -50,6 +50,22 @@ def test_whoever_is_published_keeps_the_number_against_a_newcomer() -> None:
     assert [user.name for _, user in merge(Local(), [both]).users] == ["aaa"]
 
 
+def test_whoever_is_published_keeps_the_name_against_another_entry_with_the_same_number() -> None:
+    """Whose DN counts decides whose password and keys do, and replicas keep no order."""
+    evil = alice(dn=b"uid=alice,ou=a", keys=("ssh-ed25519 EVIL",))
+    made = files.write(merge(Local(), [source("one", alice())]))
+    published, names = files.numbers(made.people), files.names(made.logins)
+    for both in ((evil, alice()), (alice(), evil)):
+        merged = merge(Local(), [source("one", *both)], published=published, names=names)
+        assert [(user.dn, user.keys) for _, user in merged.users] == [(b"uid=alice", ())]
+        assert merged.tallies["one"].skipped == 1
+        # Of two newcomers, always the same one.
+        assert [user.dn for _, user in merge(Local(), [source("one", *both)]).users] == [b"uid=alice"]
+    # One that has moved is still the same user.
+    moved = [source("one", alice(dn=b"uid=alice,ou=b"), User("aaa", 1001, 1001))]
+    assert [user.name for _, user in merge(Local(), moved, published=published, names=names).users] == ["alice"]
+
+
 def test_members_are_users_of_the_same_directory_or_of_the_values() -> None:
     values = local("root2:x:5000:5000::/h:/bin/sh", "")
     members = ("alice", "bob", "evil:x", "no\none", "root2")
