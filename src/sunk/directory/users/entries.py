@@ -53,6 +53,9 @@ class Entries:
         self.ranges: Final[list[Range]] = []
 
     def take_user(self, entry: Entry) -> None:
+        key = normal(entry.dn)
+        if key in self.keys:  # search bases may overlap
+            return
         name = self._name(entry, self._domain.attributes.user_name)
         try:
             user = self._user(entry, name)
@@ -61,11 +64,11 @@ class Entries:
             return
         if user is not None:
             self.users.append(user)
-            self.keys.setdefault(normal(entry.dn), user.name)
+            self.keys[key] = user.name
 
     def take_group(self, entry: Entry) -> None:
         names, key = self._domain.attributes, normal(entry.dn)
-        if key in self.groups:  # the same search base twice
+        if key in self.groups:
             return
         name = self._name(entry, names.group_name)
         gid = None

@@ -136,6 +136,19 @@ def test_only_some_examples_are_kept() -> None:
     assert (found.skips.count, len(found.skips.examples)) == (100, 10)
 
 
+def test_the_examples_do_not_depend_on_the_order_of_entries() -> None:
+    """They are published: a server that keeps no order must not make the agent write at every read."""
+    wrong = [user(f"A{number}", 1000 + number) for number in range(100)]
+    assert taken(*wrong).skips.examples == taken(*wrong[::-1]).skips.examples
+
+
+def test_an_entry_that_is_sent_twice_counts_once() -> None:
+    """As it is where search bases overlap, or where it moves while the server sends its pages."""
+    found = taken(user("alice", 1001), user("alice", 1001, gecos="later"), entry("UID=alice, ou=people,dc=x"))
+    assert [each.name for each in found.users] == ["alice"]
+    assert found.skips.count == 0
+
+
 def test_the_group_users_of_debian_is_possible() -> None:
     assert only(gidNumber="100").gid == 100
 
