@@ -6,7 +6,7 @@ from hypothesis import given, strategies as st
 from sunk.directory.failure import Failure
 from sunk.directory.reader import LONGEST_RETRY, pause
 from sunk.directory.reading import believe
-from sunk.directory.users.records import Content, User
+from sunk.directory.users.records import Content, Group, User
 from sunk.model.contract.people import SUSPECT
 
 SOME = Content((User("alice", 1001, 1001),))
@@ -37,3 +37,16 @@ def test_nobody_where_there_were_users_is_suspect() -> None:
     with pytest.raises(Failure) as told:
         believe(Content(), before=SOME, canary="")
     assert told.value.state == SUSPECT
+
+
+@pytest.mark.parametrize("canary", ["", "alice"])
+def test_no_groups_where_there_were_some_are_suspect(canary: str) -> None:
+    """A canary is a user: it says nothing about the groups, by which people use sudo and have accounts."""
+    with_groups = Content(SOME.users, (Group("admins", 2000, ("alice",)), Group("empty", 2001)))
+    believe(with_groups, before=SOME, canary=canary)
+    believe(Content(SOME.users, with_groups.groups[:1]), before=with_groups, canary=canary)
+    with pytest.raises(Failure, match="where there were 2") as told:
+        believe(SOME, before=with_groups, canary=canary)
+    assert (told.value.state, told.value.option) == (SUSPECT, "ldap_group_search_base")
+    # Somebody has deleted the only one.
+    believe(SOME, before=Content(SOME.users, with_groups.groups[:1]), canary=canary)

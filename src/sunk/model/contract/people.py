@@ -76,7 +76,8 @@ REFUSED: Final = "Refused"
 INVALID: Final = "Invalid"
 """A value, a Secret or a snippet cannot be used."""
 SUSPECT: Final = "Suspect"
-"""It answers, but what it says is not believed: no canary, or nobody at all where there were users."""
+"""It answers, but what it says is not believed: no canary, or nobody or no groups at all where there were
+some."""
 
 
 class DirectoryReport(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
