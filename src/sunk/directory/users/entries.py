@@ -118,13 +118,15 @@ class Entries:
         names, domain = self._domain.attributes, self._domain
         _check_name(name, taken=posix.USERS)
         uid = _number(entry, names.uid, "uid")
-        if uid < domain.min_id or (domain.max_id and uid > domain.max_id):
+        if not domain.has_in_range(uid):
             return None  # as asked for by min_id and max_id, so nothing to tell
         if not posix.is_free(uid):
             raise Unfit(f"uid {uid} is not possible: use {posix.LEAST} or more, and none that the images use")
         gid = _number(entry, names.gid, "gid")
         if not posix.is_free(gid) and gid != posix.USERS_GROUP:
             raise Unfit(f"gid {gid} is not possible: use {posix.LEAST} or more, and none that the images use")
+        if not domain.has_in_range(gid):
+            raise Unfit(f"gid {gid} is not between min_id and max_id")
         if len(entry.dn) > DN_LIMIT:
             raise Unfit(f"its DN has more than {DN_LIMIT} bytes")
         locked = is_locked(entry, now=self._now)
@@ -140,9 +142,11 @@ class Entries:
             locked=locked,
         )
 
-    def _gid(self, entry: Entry, name: str) -> int:
+    def _gid(self, entry: Entry, name: str) -> int | None:
         _check_name(name, taken=posix.GROUPS)
         gid = _number(entry, self._domain.attributes.group_gid, "gid")
+        if not self._domain.has_in_range(gid):
+            return None
         if not posix.is_free(gid):
             raise Unfit(f"gid {gid} is not possible: use {posix.LEAST} or more, and none that the images use")
         return gid

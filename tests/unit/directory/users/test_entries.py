@@ -154,8 +154,19 @@ def test_the_group_users_of_debian_is_possible() -> None:
 
 
 def test_numbers_out_of_the_range_that_was_asked_for_are_not_told() -> None:
-    found = taken(user("a", 1001), user("b", 5001), user("c", 9001), of=domain(min_id=5000, max_id=6000))
+    of = domain(min_id=5000, max_id=6000)
+    found = taken(user("a", 1001), user("b", 5001, gidNumber=5000), user("c", 9001), of=of)
     assert ([each.name for each in found.users], found.skips.count) == (["b"], 0)
+
+
+def test_groups_are_bound_to_that_range_too() -> None:
+    """As in sssd. A range is how directories are kept from each other, and a number of a group opens files as well."""
+    groups_there = tuple(entry(f"cn=g{gid},dc=x", cn=f"g{gid}", gidNumber=gid) for gid in (2000, 5500, 6001))
+    of = domain(min_id=5000, max_id=6000)
+    found = taken(user("a", 5001, gidNumber=5000), user("b", 5002, gidNumber=2000), of=of, members=groups_there)
+    assert [each.name for each in found.users] == ["a"]
+    assert [each.name for each in groups.resolve(found, members_are_names=True)] == ["g5500"]
+    assert found.skips.examples == ["user b: gid 2000 is not between min_id and max_id"]
 
 
 def test_names_of_active_directory_are_lowered() -> None:
