@@ -195,6 +195,10 @@ class TestSettings:
         assert lines[:2] == [f"HostKey {folder}/ssh_host_{kind}_key" for kind in ("ed25519", "rsa")]
         assert len(lines) == 3
 
+    def test_no_address_is_shut_out_for_what_others_behind_it_do(self) -> None:
+        """Behind a Service all people have the address of a machine, and so have its probes, which never log in."""
+        assert "PerSourcePenalties no" in (FOLDER / "settings/sshd.conf").read_text().splitlines()
+
     @pytest.mark.parametrize("option", [("-N", "n1"), ("-Nn1",)])
     def test_a_node_lets_in_users_with_a_job_by_key(self, root: Path, option: tuple[str, ...]) -> None:
         (root / "etc/sunk/logins/passwords").touch()
