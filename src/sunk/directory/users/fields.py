@@ -20,6 +20,9 @@ KEYS_LIMIT: Final = 64
 KEYS_ROOM: Final = 16_384
 """Characters of all keys of a user. Many directories let people write their own, and all have to fit into ConfigMaps."""
 _KIND: Final = re.compile(r"(?:ssh|ecdsa-sha2|sk-ssh|sk-ecdsa-sha2)-[A-Za-z0-9@.-]{1,60}")
+_SYSTEM: Final = frozenset(
+    {*("bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "proc", "root", "run", "sbin", "sys", "usr", "var")}
+)
 _TEMPLATE: Final = re.compile(r"%(.)")
 
 
@@ -34,9 +37,21 @@ def path(text: str) -> str:
     return text if good else ""
 
 
+def _allowed(home: str) -> str:
+    """A home that may be made; empty for one among the files of the image.
+
+    Root makes homes at the first login and gives them to their users, so whoever writes a homeDirectory in LDAP could become
+    the owner of a folder from which everybody runs programs.
+    """
+    parts = [part for part in home.split("/") if part not in {"", "."}]
+    is_system = bool(parts) and parts[0] in _SYSTEM and parts[:2] != ["var", "home"]
+    return "" if is_system or ".." in parts else home
+
+
 def home(homes: Homes, *, own: str, name: str, uid: int, domain: str) -> str:
-    template = homes.override_home or ("%o" if path(own) else homes.fallback_home)
-    known = {"u": name, "U": str(uid), "d": domain, "f": f"{name}@{domain}", "l": name[0], "o": path(own), "%": "%"}
+    own = _allowed(path(own))
+    template = homes.override_home or ("%o" if own else homes.fallback_home)
+    known = {"u": name, "U": str(uid), "d": domain, "f": f"{name}@{domain}", "l": name[0], "o": own, "%": "%"}
     return path(_TEMPLATE.sub(lambda found: known.get(found[1], ""), template)) or "/"
 
 

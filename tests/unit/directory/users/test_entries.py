@@ -51,6 +51,32 @@ def test_fields_cannot_break_a_line() -> None:
 
 
 @pytest.mark.parametrize(
+    "home",
+    [
+        *(
+            "/etc/nologin",
+            "/usr/local/lib/python3.13/dist-packages/usercustomize",
+            "/run/nologin",
+            "/root/x",
+            "//etc//x",
+        ),
+        *("/home/../etc/x", "/./etc/x", "/var/run/nologin", "/proc/1", "/etc"),
+    ],
+)
+def test_no_home_is_made_among_the_files_of_the_image(home: str) -> None:
+    """Root makes it at the first login and gives it to the user, who could put there what everybody runs."""
+    assert only(homeDirectory=home).home == "/home/alice"
+    assert only(domain(homes=Homes("%o/cluster", "", "", "")), homeDirectory=home).home == "/cluster"
+
+
+@pytest.mark.parametrize(
+    "home", ["/home/alice", "/var/home/alice", "/usr2/alice", "/data/etc/alice", "/srv/..alice", "/"]
+)
+def test_other_homes_are_as_the_directory_has_them(home: str) -> None:
+    assert only(homeDirectory=home).home == home
+
+
+@pytest.mark.parametrize(
     "key",
     [
         "root ssh-ed25519 AAAA",
