@@ -68,6 +68,7 @@ class Agent:
         self._tasks: dict[str, asyncio.Task[Never]] = {}
         self._changed = asyncio.Event()
         self._began = 0.0
+        """When there were settings for the first time."""
         self._unread = ""
         """Why the settings cannot be read."""
         self._unpublished = "not begun yet"
@@ -102,7 +103,7 @@ class Agent:
     async def _until_due(self) -> None:
         """Until a reader has something new, the settings are others, or it is time to see whether all is still there."""
         interval, now = float(self._settings.service.refresh_interval), loopclock.now()
-        due = now + (min(interval, max(self._began + PATIENCE - now, 0.1)) if self._waiting() else interval)
+        due = now + rest(interval, patience=self._began + PATIENCE - now if self._waiting() else 0.0)
         while not self._changed.is_set() and loopclock.now() < due and self._read_settings() == self._seen:
             with suppress(TimeoutError):
                 async with asyncio.timeout(min(LOOK, max(due - loopclock.now(), 0.0))):
@@ -172,6 +173,8 @@ class Agent:
             del self.readers[name]
         for name, values in wanted.items():
             self._employ(name, values, interval=interval)
+        if not self._text:
+            self._began = loopclock.now()
         log.info("settings: %s", ", ".join(wanted) or "no directories")
         self._settings, self._text = settings, text
 
@@ -268,6 +271,11 @@ class Agent:
             written=datetime.now(UTC).replace(microsecond=0) if is_new else previous.written,
         )
         return json.encode(report).decode()
+
+
+def rest(interval: float, *, patience: float) -> float:
+    """How long to wait for news. `patience` is how much longer the first reads may take; a read may hang for minutes after that."""
+    return min(interval, patience) if patience > 0 else interval
 
 
 def _with_level(directory: Directory, settings: AgentSettings) -> Directory:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from sunk.directory.agent import directory_report, largest, named_twice, too_large
+from sunk.directory.agent import directory_report, largest, named_twice, rest, too_large
 from sunk.directory.domain.settings import Values
 from sunk.directory.reader import Reader
 from sunk.directory.users.merge import Local, Source, merge
@@ -57,3 +57,10 @@ def test_a_name_that_another_has_is_invalid() -> None:
         INVALID,
         "directoryService.directories[2].name: another directory is called few: rename one",
     )
+
+
+def test_a_first_read_that_hangs_is_waited_for_and_then_no_reason_to_hurry() -> None:
+    assert rest(30, patience=12.5) == 12.5
+    assert rest(5, patience=12.5) == 5
+    for over in (0.0, -0.01, -600.0):
+        assert rest(30, patience=over) == 30
