@@ -1,13 +1,17 @@
 """Pauses, and what is believed."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given, strategies as st
 
+from sunk.directory.domain.settings import Values
 from sunk.directory.failure import Failure
-from sunk.directory.reader import LONGEST_RETRY, pause
+from sunk.directory.reader import LONGEST_RETRY, Reader, pause
 from sunk.directory.reading import believe
 from sunk.directory.users.records import Content, Group, User
-from sunk.model.contract.people import SUSPECT
+from sunk.model.cluster.directory import Directory
+from sunk.model.contract.people import INVALID, SUSPECT
 
 SOME = Content((User("alice", 1001, 1001),))
 
@@ -50,3 +54,19 @@ def test_no_groups_where_there_were_some_are_suspect(canary: str) -> None:
     assert (told.value.state, told.value.option) == (SUSPECT, "ldap_group_search_base")
     # Somebody has deleted the only one.
     believe(SOME, before=Content(SOME.users, with_groups.groups[:1]), canary=canary)
+
+
+async def test_other_values_are_news_when_they_have_been_tried_even_if_nothing_else_is() -> None:
+    told: list[str] = []
+    values = Values(Directory(name="corp"), 0)
+    reader = Reader(
+        values, folder=Path("/nowhere"), interval=5, changed=lambda: told.append(reader.state), content=SOME
+    )
+    assert not reader.is_current
+    for _ in range(2):
+        await reader.once()
+        assert (reader.is_current, told) == (True, [INVALID])
+    reader.adopt(Values(Directory(name="corp", debug_level=1), 0), interval=9)
+    assert (reader.is_current, reader.content, reader.interval) == (False, SOME, 9)
+    await reader.once()
+    assert (reader.is_current, told) == (True, [INVALID, INVALID])

@@ -100,7 +100,7 @@ class PeopleReport(Struct, frozen=True, gc=False, rename="camel", omit_defaults=
     """What the agent tells the operator and `sunk user`. Written when it changes: nothing in it changes by itself."""
 
     settings: str = ""
-    """Hash of the settings that it has read."""
+    """Hash of the settings with which it has tried all directories, or has waited long enough for one that hangs."""
     directories: tuple[DirectoryReport, ...] = ()
     written: datetime | None = None
     """When users or groups last changed."""
