@@ -12,6 +12,7 @@ from tests.versions import BOTH
 
 from sunk.local.artifacts import debian, images
 from sunk.local.artifacts.buildah import storage
+from sunk.model.contract import posix
 
 SUNK_USER = 65532
 UNWANTED = ("usr/bin/gcc", "usr/bin/pip3", "opt/sunk/bin/pip", "usr/include/slurm", "run/secrets")
@@ -95,6 +96,24 @@ def test_pam_and_sudo_of_the_slurm_image_go_by_ours(version: str) -> None:
     assert "%sudo" not in (root / "etc/sudoers").read_text()
     for kind in ("passwd", "group", "shadow"):
         assert f"{kind}:         files extrausers" in (root / "etc/nsswitch.conf").read_text()
+
+
+@pytest.mark.parametrize("version", BOTH)
+def test_no_user_or_group_of_the_slurm_image_has_a_number_that_a_directory_may_give(version: str) -> None:
+    root = images.root_file_system("slurm", slurm=version)
+    for kind in ("passwd", "group"):
+        lines = [line.split(":") for line in (root / "etc" / kind).read_text().splitlines()]
+        assert not [line[0] for line in lines if posix.is_free(int(line[2]))]
+
+
+@pytest.mark.parametrize("version", BOTH)
+def test_sshd_of_the_slurm_image_works_where_the_login_uid_is_set_and_its_scripts_are_safe(version: str) -> None:
+    root = images.root_file_system("slurm", slurm=version)
+    (line,) = (line for line in (root / "etc/pam.d/sshd").read_text().splitlines() if "pam_loginuid" in line)
+    assert line.split()[:2] == ["session", "optional"]
+    # sshd and ssh execute nothing that others could have changed.
+    ours = [root / "usr/lib/sunk", *(root / "usr/lib/sunk").rglob("*")]
+    assert not [path for path in ours if not path.is_symlink() and path.stat().st_mode & 0o022]
 
 
 def test_a_build_that_is_killed_leaves_no_process_and_no_mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

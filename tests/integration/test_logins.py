@@ -203,6 +203,13 @@ def test_the_password_of_the_directory_lets_in_and_no_other(login: Login) -> Non
 
 
 @pytest.mark.usefixtures("directory")
+def test_wrong_passwords_of_others_from_the_same_address_shut_out_nobody(login: Login) -> None:
+    for _ in range(6):
+        assert not login.lets_in("bob", password=ANOTHER)
+    assert login.lets_in("alice", password=PASSWORD)
+
+
+@pytest.mark.usefixtures("directory")
 def test_starttls_will_do_and_plain_will_not(login: Login) -> None:
     before = (login.box.files / "etc/sunk/logins/passwords").read_text()
     try:

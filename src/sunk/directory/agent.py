@@ -10,7 +10,7 @@ What does not fit into a ConfigMap is not published: of the directory that takes
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -68,6 +68,9 @@ class Agent:
         self._tasks: dict[str, asyncio.Task[Never]] = {}
         self._changed = asyncio.Event()
         self._began = 0.0
+        """When there were settings for the first time."""
+        self._adopted = 0.0
+        """When there were these settings."""
         self._unread = ""
         """Why the settings cannot be read."""
         self._unpublished = "not begun yet"
@@ -102,7 +105,7 @@ class Agent:
     async def _until_due(self) -> None:
         """Until a reader has something new, the settings are others, or it is time to see whether all is still there."""
         interval, now = float(self._settings.service.refresh_interval), loopclock.now()
-        due = now + (min(interval, max(self._began + PATIENCE - now, 0.1)) if self._waiting() else interval)
+        due = now + rest(interval, patience=self._patience() if self._untried() else 0.0)
         while not self._changed.is_set() and loopclock.now() < due and self._read_settings() == self._seen:
             with suppress(TimeoutError):
                 async with asyncio.timeout(min(LOOK, max(due - loopclock.now(), 0.0))):
@@ -172,6 +175,9 @@ class Agent:
             del self.readers[name]
         for name, values in wanted.items():
             self._employ(name, values, interval=interval)
+        self._adopted = loopclock.now()
+        if not self._text:
+            self._began = self._adopted
         log.info("settings: %s", ", ".join(wanted) or "no directories")
         self._settings, self._text = settings, text
 
@@ -187,9 +193,9 @@ class Agent:
                 content=before.get(name, Content()),
             )
             self.readers[name] = reader
-        # Other values, the same directory: whom it has given stays until it gives others.
-        reader.values, reader.interval = values, interval
+        reader.interval = interval
         if name not in self._tasks:
+            reader.adopt(values, interval=interval)
             self._tasks[name] = asyncio.create_task(
                 forever(reader.run(), name=f"directory {name}"), name=f"directory {name}"
             )
@@ -208,6 +214,13 @@ class Agent:
 
     def _waiting(self) -> list[str]:
         return [name for name, reader in self.readers.items() if not reader.state]
+
+    def _untried(self) -> bool:
+        return not all(reader.is_current for reader in self.readers.values())
+
+    def _patience(self) -> float:
+        """How much longer to wait for reads with these settings."""
+        return self._adopted + PATIENCE - loopclock.now()
 
     def _is_early(self) -> bool:
         waiting = self._waiting()
@@ -249,6 +262,7 @@ class Agent:
             sources,
             sudo_groups=self._settings.service.sudo_groups,
             published=written.numbers(self._publisher.people),
+            names=written.names(self._publisher.logins),
         )
 
     def _in_order(self) -> Iterator[tuple[str, Reader]]:
@@ -262,11 +276,24 @@ class Agent:
         reports = {reader.values.index: directory_report(reader, merged, blamed) for _, reader in self._in_order()}
         reports |= {index: named_twice(index, directory) for index, directory in self._twice.items()}
         report = PeopleReport(
-            settings=people.fingerprint(self._text),
+            settings=settings_tried(
+                self._text, previous=previous.settings, readers=self.readers.values(), patience=self._patience()
+            ),
             directories=tuple(reports[index] for index in sorted(reports)),
             written=datetime.now(UTC).replace(microsecond=0) if is_new else previous.written,
         )
         return json.encode(report).decode()
+
+
+def rest(interval: float, *, patience: float) -> float:
+    """How long to wait for news. `patience` is how much longer the first reads may take; a read may hang for minutes after that."""
+    return min(interval, patience) if patience > 0 else interval
+
+
+def settings_tried(text: str, *, previous: str, readers: Iterable[Reader], patience: float) -> str:
+    """Which settings to report: others not before each directory has been tried with them, or there is no more patience."""
+    tried = patience <= 0 or all(reader.is_current for reader in readers)
+    return people.fingerprint(text) if tried else previous
 
 
 def _with_level(directory: Directory, settings: AgentSettings) -> Directory:

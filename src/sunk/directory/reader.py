@@ -43,6 +43,8 @@ class Reader:
         self.state = ""
         """Empty until the first read has ended."""
         self.message = ""
+        self.is_current = False
+        """Whether a read has ended with the values of now."""
         self.good_at: float | None = None
         self.seconds = 0.0
         """How long the last read took."""
@@ -52,6 +54,10 @@ class Reader:
     @property
     def name(self) -> str:
         return self.values.directory.name
+
+    def adopt(self, values: Values, *, interval: float) -> None:
+        """Go by other values from the next read on. It is the same directory: whom it has given stays until it gives others."""
+        self.values, self.interval, self.is_current = values, interval, False
 
     async def run(self) -> Never:
         while True:
@@ -95,10 +101,11 @@ class Reader:
 
     def _end(self, state: str, message: str, *, is_new: bool = False) -> None:
         self.reads[state] += 1
+        was_current, self.is_current = self.is_current, True
         if (state, message) != (self.state, self.message):
             level = logging.INFO if state == people.AVAILABLE else logging.WARNING
             log.log(level, "directory %s: %s%s", self.name, state, f": {message}" if message else "")
-        elif not is_new:
+        elif was_current and not is_new:
             return
         self.state, self.message = state, message
         self._changed()

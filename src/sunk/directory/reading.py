@@ -189,7 +189,7 @@ class _Reading:
 
 
 def believe(content: Content, *, before: Content, canary: str) -> None:
-    """Raise a Failure if the answer is not to be believed: it would take all users away by a mistake of the server."""
+    """Raise a Failure if the answer is not to be believed: it would take all users or groups away by a mistake of the server."""
     if canary:
         if not any(user.name == canary for user in content.users):
             words = (
@@ -199,3 +199,7 @@ def believe(content: Content, *, before: Content, canary: str) -> None:
     elif not content.users and before.users:
         words = f"the directory has no users any more, where there were {len(before.users):,}: nothing is changed. If this is meant, disable the directory"
         raise Failure(people.SUSPECT, words, option="ldap_search_base")
+    # Where users are shown groups may not be: what an account may read is set for each of them. One alone may be deleted.
+    if not content.groups and len(before.groups) > 1:
+        words = f"the directory has no groups any more, where there were {len(before.groups):,}: nothing is changed. If this is meant, disable the directory, and enable it again later"
+        raise Failure(people.SUSPECT, words, option="ldap_group_search_base")

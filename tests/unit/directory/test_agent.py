@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from sunk.directory.agent import directory_report, largest, named_twice, too_large
+from sunk.directory.agent import directory_report, largest, named_twice, rest, settings_tried, too_large
 from sunk.directory.domain.settings import Values
 from sunk.directory.reader import Reader
 from sunk.directory.users.merge import Local, Source, merge
 from sunk.directory.users.records import Content, Group, User
 from sunk.model.cluster.directory import Directory
-from sunk.model.contract.people import AVAILABLE, INVALID, UNREACHABLE
+from sunk.model.contract.people import AVAILABLE, INVALID, UNREACHABLE, fingerprint
 
 FEW = Content((User("alice", 1001, 1001),), (Group("devs", 2000, ("alice",)),))
 MANY = Content(tuple(User(f"user{each}", 5000 + each, 1001) for each in range(50)))
@@ -57,3 +57,20 @@ def test_a_name_that_another_has_is_invalid() -> None:
         INVALID,
         "directoryService.directories[2].name: another directory is called few: rename one",
     )
+
+
+def test_a_first_read_that_hangs_is_waited_for_and_then_no_reason_to_hurry() -> None:
+    assert rest(30, patience=12.5) == 12.5
+    assert rest(5, patience=12.5) == 5
+    for over in (0.0, -0.01, -600.0):
+        assert rest(30, patience=over) == 30
+
+
+def test_settings_are_reported_when_each_directory_has_been_tried_with_them() -> None:
+    """Or the condition would say of the values of now what holds for those of before."""
+    tried, other = reader("few", state=AVAILABLE), reader("many", state=AVAILABLE)
+    tried.is_current = True
+    assert settings_tried("new", previous="old", readers=(tried, other), patience=20) == "old"
+    assert settings_tried("new", previous="old", readers=(tried,), patience=20) == fingerprint("new")
+    # A directory that hangs does not keep the operator waiting for ever.
+    assert settings_tried("new", previous="old", readers=(tried, other), patience=0) == fingerprint("new")

@@ -195,6 +195,10 @@ class TestSettings:
         assert lines[:2] == [f"HostKey {folder}/ssh_host_{kind}_key" for kind in ("ed25519", "rsa")]
         assert len(lines) == 3
 
+    def test_no_address_is_shut_out_for_what_others_behind_it_do(self) -> None:
+        """Behind a Service all people have the address of a machine, and so have its probes, which never log in."""
+        assert "PerSourcePenalties no" in (FOLDER / "settings/sshd.conf").read_text().splitlines()
+
     @pytest.mark.parametrize("option", [("-N", "n1"), ("-Nn1",)])
     def test_a_node_lets_in_users_with_a_job_by_key(self, root: Path, option: tuple[str, ...]) -> None:
         (root / "etc/sunk/logins/passwords").touch()
@@ -205,6 +209,18 @@ class TestSettings:
         assert pam.splitlines()[0] == "@include sshd"
         # Anything else than success denies, and the module ignores services that it is not told of.
         assert "account [success=ok default=die] pam_slurm_adopt.so service=sunk-node nodename=n1 " in pam
+
+    def test_a_user_with_several_jobs_gets_in_without_control_groups(self, root: Path) -> None:
+        """There the module of 24.11 cannot choose among jobs, says session_err, and would let in only who has a single one."""
+        self.beside_slurmd(root, "-N", "n1")
+        pam = self.made(root)[1]
+        assert pam
+        adopted, fallback = (line for line in pam.splitlines() if "pam_slurm_adopt" in line)
+        # The first line decides over everything else; the second comes into play for nothing but this.
+        assert adopted.startswith("account [success=1 session_err=ignore default=die] pam_slurm_adopt.so ")
+        assert "action_unknown" not in adopted
+        assert fallback == adopted.replace("success=1 session_err=ignore", "success=ok") + " action_unknown=allow"
+        assert pam.splitlines()[-1] == fallback
 
     @pytest.mark.parametrize("name", ["", "a b", "a\nauth sufficient pam_permit.so", "-x"])
     def test_a_node_whose_name_is_none_lets_in_nobody(self, root: Path, name: str) -> None:

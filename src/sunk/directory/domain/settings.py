@@ -70,6 +70,10 @@ class Domain(Struct, frozen=True):
     default_base_prefix: str = ""
     verbose: bool = False
 
+    def has_in_range(self, number: int) -> bool:
+        """Whether a uid or gid is one that `min_id` and `max_id` let this directory have."""
+        return self.min_id <= number and (not self.max_id or number <= self.max_id)
+
 
 class Values(Struct, frozen=True):
     """Which directory of the values, to name it to people."""

@@ -53,6 +53,9 @@ class Entries:
         self.ranges: Final[list[Range]] = []
 
     def take_user(self, entry: Entry) -> None:
+        key = normal(entry.dn)
+        if key in self.keys:  # search bases may overlap
+            return
         name = self._name(entry, self._domain.attributes.user_name)
         try:
             user = self._user(entry, name)
@@ -61,11 +64,11 @@ class Entries:
             return
         if user is not None:
             self.users.append(user)
-            self.keys.setdefault(normal(entry.dn), user.name)
+            self.keys[key] = user.name
 
     def take_group(self, entry: Entry) -> None:
         names, key = self._domain.attributes, normal(entry.dn)
-        if key in self.groups:  # the same search base twice
+        if key in self.groups:
             return
         name = self._name(entry, names.group_name)
         gid = None
@@ -115,13 +118,15 @@ class Entries:
         names, domain = self._domain.attributes, self._domain
         _check_name(name, taken=posix.USERS)
         uid = _number(entry, names.uid, "uid")
-        if uid < domain.min_id or (domain.max_id and uid > domain.max_id):
+        if not domain.has_in_range(uid):
             return None  # as asked for by min_id and max_id, so nothing to tell
         if not posix.is_free(uid):
             raise Unfit(f"uid {uid} is not possible: use {posix.LEAST} or more, and none that the images use")
         gid = _number(entry, names.gid, "gid")
         if not posix.is_free(gid) and gid != posix.USERS_GROUP:
             raise Unfit(f"gid {gid} is not possible: use {posix.LEAST} or more, and none that the images use")
+        if not domain.has_in_range(gid):
+            raise Unfit(f"gid {gid} is not between min_id and max_id")
         if len(entry.dn) > DN_LIMIT:
             raise Unfit(f"its DN has more than {DN_LIMIT} bytes")
         locked = is_locked(entry, now=self._now)
@@ -137,9 +142,11 @@ class Entries:
             locked=locked,
         )
 
-    def _gid(self, entry: Entry, name: str) -> int:
+    def _gid(self, entry: Entry, name: str) -> int | None:
         _check_name(name, taken=posix.GROUPS)
         gid = _number(entry, self._domain.attributes.group_gid, "gid")
+        if not self._domain.has_in_range(gid):
+            return None
         if not posix.is_free(gid):
             raise Unfit(f"gid {gid} is not possible: use {posix.LEAST} or more, and none that the images use")
         return gid

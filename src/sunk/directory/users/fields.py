@@ -17,7 +17,12 @@ GECOS_LIMIT: Final = 256
 PATH_LIMIT: Final = 1024
 KEY_LIMIT: Final = 16_384
 KEYS_LIMIT: Final = 64
+KEYS_ROOM: Final = 16_384
+"""Characters of all keys of a user. Many directories let people write their own, and all have to fit into ConfigMaps."""
 _KIND: Final = re.compile(r"(?:ssh|ecdsa-sha2|sk-ssh|sk-ecdsa-sha2)-[A-Za-z0-9@.-]{1,60}")
+_SYSTEM: Final = frozenset(
+    {*("bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "proc", "root", "run", "sbin", "sys", "usr", "var")}
+)
 _TEMPLATE: Final = re.compile(r"%(.)")
 
 
@@ -32,9 +37,21 @@ def path(text: str) -> str:
     return text if good else ""
 
 
+def _allowed(home: str) -> str:
+    """A home that may be made; empty for one among the files of the image.
+
+    Root makes homes at the first login and gives them to their users, so whoever writes a homeDirectory in LDAP could become
+    the owner of a folder from which everybody runs programs.
+    """
+    parts = [part for part in home.split("/") if part not in {"", "."}]
+    is_system = bool(parts) and parts[0] in _SYSTEM and parts[:2] != ["var", "home"]
+    return "" if is_system or ".." in parts else home
+
+
 def home(homes: Homes, *, own: str, name: str, uid: int, domain: str) -> str:
-    template = homes.override_home or ("%o" if path(own) else homes.fallback_home)
-    known = {"u": name, "U": str(uid), "d": domain, "f": f"{name}@{domain}", "l": name[0], "o": path(own), "%": "%"}
+    own = _allowed(path(own))
+    template = homes.override_home or ("%o" if own else homes.fallback_home)
+    known = {"u": name, "U": str(uid), "d": domain, "f": f"{name}@{domain}", "l": name[0], "o": own, "%": "%"}
     return path(_TEMPLATE.sub(lambda found: known.get(found[1], ""), template)) or "/"
 
 
@@ -43,14 +60,19 @@ def shell(homes: Homes, *, own: str) -> str:
 
 
 def keys(values: Iterable[bytes]) -> tuple[str, ...]:
-    """Public keys, one a line. A value may hold several; options before the key are not taken over."""
-    found: dict[str, None] = {}
-    for value in values:
-        if len(value) <= KEY_LIMIT * 4:
-            found |= dict.fromkeys(key for line in decoded(value).splitlines() if (key := _key(line)))
-        if len(found) >= KEYS_LIMIT:
-            break
-    return tuple(sorted(found)[:KEYS_LIMIT])
+    """Public keys, one a line. A value may hold several; options before the key are not taken over.
+
+    Which ones are left out where there are too many does not depend on the order in which they come.
+    """
+    found, room = set[str](), KEYS_ROOM
+    for value in sorted(values):
+        if len(value) > KEY_LIMIT * 4:
+            continue
+        for key in filter(None, map(_key, decoded(value).splitlines())):
+            if key not in found and len(key) <= room and len(found) < KEYS_LIMIT:
+                found.add(key)
+                room -= len(key)
+    return tuple(sorted(found))
 
 
 def _key(line: str) -> str:

@@ -100,16 +100,21 @@ def numbers(data: Mapping[str, str]) -> dict[str, int]:
     return {line[0]: int(line[2]) for line in lines if len(line) == _PASSWD and posix.number(line[2]) is not None}
 
 
+def names(logins: Sequence[Mapping[str, str]]) -> dict[str, bytes]:
+    """The DNs of all who are published, by name."""
+    return {user: dn for user, (_, dn) in _names(logins).items()}
+
+
 def read(data: Mapping[str, str], logins: Sequence[Mapping[str, str]]) -> dict[str, Content]:
     """Give what each directory has published. Whatever does not look like ours is left out: people may write there too."""
-    names = _names(logins)
+    owners = _names(logins)
     keys = _keys(logins)
     locked = {line.partition(":")[0] for line in data.get(people.SHADOW, "").splitlines()}
     users = defaultdict[str, list[User]](list)
     for line in data.get(people.PASSWD, "").splitlines():
-        user = _user(line.split(":"), names, keys, locked)
+        user = _user(line.split(":"), owners, keys, locked)
         if user is not None:
-            users[names[user.name][0]].append(user)
+            users[owners[user.name][0]].append(user)
     groups = _groups(data)
     return {name: Content(tuple(users[name]), tuple(groups[name])) for name in {*users, *groups}}
 

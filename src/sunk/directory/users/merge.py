@@ -86,13 +86,16 @@ def merge(
     *,
     sudo_groups: Iterable[str] = (),
     published: Mapping[str, int] | None = None,
+    names: Mapping[str, bytes] | None = None,
 ) -> Merged:
-    """Decide who is published. `published` has the numbers of those who are now, by name."""
+    """Decide who is published. `published` has the numbers of those who are now, by name, and `names` their DNs."""
     skips = {source.name: Skips() for source in sources}
-    owners = _sudo_owners(sources, everywhere=frozenset(sudo_groups))
+    owners = _sudo_owners(sources, everywhere=frozenset(map(str.lower, sudo_groups)))
     groups = _groups(values, sources, owners=owners, skips=skips)
-    guarded = {group.gid: owners[group.name] for _, group in groups if group.name in owners}
-    users = _users(values, sources, guarded=guarded, published=published or {}, skips=skips)
+    numbers = {line[0]: int(line[2]) for line in values.group} | {group.name: group.gid for _, group in groups}
+    guarded = {gid: owners[name] for name, gid in numbers.items() if name in owners}
+    rank = _Rank(published or {}, names or {})
+    users = _users(values, sources, guarded=guarded, rank=rank, skips=skips)
     by_owner = {user.name: name for name, user in users} | {line[0]: VALUES for line in values.passwd}
     groups = [(name, _own_members(group, name, by_owner)) for name, group in groups]
     return Merged(
@@ -104,10 +107,10 @@ def merge(
 
 
 def _sudo_owners(sources: Iterable[Source], *, everywhere: frozenset[str]) -> dict[str, frozenset[str]]:
-    """Groups of which only some directories may say who is in them."""
+    """Groups of which only some directories may say who is in them. Sudo takes `Admins` for `admins`, and so must we."""
     found: dict[str, frozenset[str]] = {}
     for source in sources:
-        for group in source.sudo_groups:
+        for group in map(str.lower, source.sudo_groups):
             if group not in everywhere:
                 found[group] = found.get(group, frozenset()) | {source.name}
     return found
@@ -135,21 +138,32 @@ def _groups(
     return found
 
 
+class _Rank(Struct, frozen=True):
+    """Who comes first in a directory: first of all, the entries that are published now."""
+
+    numbers: Mapping[str, int]
+    names: Mapping[str, bytes]
+
+    def of(self, user: User) -> tuple[bool, bool, str, int, bytes]:
+        # Also of two entries with the same name and number one has to win, whatever the order in which a server sends them:
+        # the password is that of its DN.
+        is_other = self.names.get(user.name) != user.dn
+        return self.numbers.get(user.name) != user.uid, is_other, user.name, user.uid, user.dn
+
+
 def _users(
     values: Local,
     sources: Iterable[Source],
     *,
     guarded: Mapping[int, frozenset[str]],
-    published: Mapping[str, int],
+    rank: _Rank,
     skips: Mapping[str, Skips],
 ) -> list[tuple[str, User]]:
     names = {line[0]: VALUES for line in values.passwd}
     numbers = {int(line[2]): line[0] for line in values.passwd}
     found = list[tuple[str, User]]()
     for source in sources:
-        for user in sorted(
-            source.content.users, key=lambda user: (published.get(user.name) != user.uid, user.name, user.uid)
-        ):
+        for user in sorted(source.content.users, key=rank.of):
             if user.name in names:
                 why = f"{_owner(names[user.name])} has a user of this name"
             elif user.uid in numbers:

@@ -1,5 +1,6 @@
 """What is known about people: the records that all else here is about."""
 
+from bisect import insort
 from typing import Final
 
 from msgspec import Struct
@@ -44,8 +45,9 @@ class Skips:
 
     def add(self, kind: str, name: str, why: str) -> None:
         self.count += 1
-        if len(self.examples) < EXAMPLES:
-            self.examples.append(f"{kind} {shown(name)}: {why}")
+        # The first by name and not those that came first: servers keep no order, and what is published must not change with it.
+        insort(self.examples, f"{kind} {shown(name)}: {why}")
+        del self.examples[EXAMPLES:]
 
 
 def shown(text: str, *, most: int = 60) -> str:

@@ -76,7 +76,8 @@ REFUSED: Final = "Refused"
 INVALID: Final = "Invalid"
 """A value, a Secret or a snippet cannot be used."""
 SUSPECT: Final = "Suspect"
-"""It answers, but what it says is not believed: no canary, or nobody at all where there were users."""
+"""It answers, but what it says is not believed: no canary, or nobody or no groups at all where there were
+some."""
 
 
 class DirectoryReport(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
@@ -99,7 +100,7 @@ class PeopleReport(Struct, frozen=True, gc=False, rename="camel", omit_defaults=
     """What the agent tells the operator and `sunk user`. Written when it changes: nothing in it changes by itself."""
 
     settings: str = ""
-    """Hash of the settings that it has read."""
+    """Hash of the settings with which it has tried all directories, or has waited long enough for one that hangs."""
     directories: tuple[DirectoryReport, ...] = ()
     written: datetime | None = None
     """When users or groups last changed."""

@@ -1,5 +1,6 @@
 """Users and groups out of entries, be they what they may."""
 
+import base64
 from typing import Any
 
 import pytest
@@ -50,6 +51,32 @@ def test_fields_cannot_break_a_line() -> None:
 
 
 @pytest.mark.parametrize(
+    "home",
+    [
+        *(
+            "/etc/nologin",
+            "/usr/local/lib/python3.13/dist-packages/usercustomize",
+            "/run/nologin",
+            "/root/x",
+            "//etc//x",
+        ),
+        *("/home/../etc/x", "/./etc/x", "/var/run/nologin", "/proc/1", "/etc"),
+    ],
+)
+def test_no_home_is_made_among_the_files_of_the_image(home: str) -> None:
+    """Root makes it at the first login and gives it to the user, who could put there what everybody runs."""
+    assert only(homeDirectory=home).home == "/home/alice"
+    assert only(domain(homes=Homes("%o/cluster", "", "", "")), homeDirectory=home).home == "/cluster"
+
+
+@pytest.mark.parametrize(
+    "home", ["/home/alice", "/var/home/alice", "/usr2/alice", "/data/etc/alice", "/srv/..alice", "/"]
+)
+def test_other_homes_are_as_the_directory_has_them(home: str) -> None:
+    assert only(homeDirectory=home).home == home
+
+
+@pytest.mark.parametrize(
     "key",
     [
         "root ssh-ed25519 AAAA",
@@ -69,6 +96,23 @@ def test_what_is_no_key_is_left_out(key: str | bytes) -> None:
 def test_a_key_cannot_bring_another_line() -> None:
     found = only(sshPublicKey=f"{ED25519} a\nroot {ED25519}\n{ED25519}\tb\x0bc")
     assert found.keys == (f"{ED25519} a", f"{ED25519} b")
+
+
+def test_keys_of_one_user_cannot_fill_the_config_map_of_all() -> None:
+    """Many directories let everybody write their own keys."""
+    kind = b"ssh-rsa"
+    keys = [
+        f"ssh-rsa {base64.b64encode(len(kind).to_bytes(4) + kind + bytes([each]) * 9000).decode()}"
+        for each in range(64)
+    ]
+    found = only(sshPublicKey=[*keys, ED25519]).keys
+    assert ED25519 in found
+    assert sum(map(len, found)) <= 16_384
+    # Replicas keep no order, and the ConfigMaps must not change with it.
+    assert only(sshPublicKey=[ED25519, *reversed(keys)]).keys == found
+    small = [f"{ED25519} {each}" for each in range(1000)]
+    assert len(only(sshPublicKey=small).keys) == 64
+    assert only(sshPublicKey=small[::-1]).keys == only(sshPublicKey=small).keys
 
 
 @pytest.mark.parametrize(
@@ -118,13 +162,37 @@ def test_only_some_examples_are_kept() -> None:
     assert (found.skips.count, len(found.skips.examples)) == (100, 10)
 
 
+def test_the_examples_do_not_depend_on_the_order_of_entries() -> None:
+    """They are published: a server that keeps no order must not make the agent write at every read."""
+    wrong = [user(f"A{number}", 1000 + number) for number in range(100)]
+    assert taken(*wrong).skips.examples == taken(*wrong[::-1]).skips.examples
+
+
+def test_an_entry_that_is_sent_twice_counts_once() -> None:
+    """As it is where search bases overlap, or where it moves while the server sends its pages."""
+    found = taken(user("alice", 1001), user("alice", 1001, gecos="later"), entry("UID=alice, ou=people,dc=x"))
+    assert [each.name for each in found.users] == ["alice"]
+    assert found.skips.count == 0
+
+
 def test_the_group_users_of_debian_is_possible() -> None:
     assert only(gidNumber="100").gid == 100
 
 
 def test_numbers_out_of_the_range_that_was_asked_for_are_not_told() -> None:
-    found = taken(user("a", 1001), user("b", 5001), user("c", 9001), of=domain(min_id=5000, max_id=6000))
+    of = domain(min_id=5000, max_id=6000)
+    found = taken(user("a", 1001), user("b", 5001, gidNumber=5000), user("c", 9001), of=of)
     assert ([each.name for each in found.users], found.skips.count) == (["b"], 0)
+
+
+def test_groups_are_bound_to_that_range_too() -> None:
+    """As in sssd. A range is how directories are kept from each other, and a number of a group opens files as well."""
+    groups_there = tuple(entry(f"cn=g{gid},dc=x", cn=f"g{gid}", gidNumber=gid) for gid in (2000, 5500, 6001))
+    of = domain(min_id=5000, max_id=6000)
+    found = taken(user("a", 5001, gidNumber=5000), user("b", 5002, gidNumber=2000), of=of, members=groups_there)
+    assert [each.name for each in found.users] == ["a"]
+    assert [each.name for each in groups.resolve(found, members_are_names=True)] == ["g5500"]
+    assert found.skips.examples == ["user b: gid 2000 is not between min_id and max_id"]
 
 
 def test_names_of_active_directory_are_lowered() -> None:

@@ -50,6 +50,22 @@ def test_whoever_is_published_keeps_the_number_against_a_newcomer() -> None:
     assert [user.name for _, user in merge(Local(), [both]).users] == ["aaa"]
 
 
+def test_whoever_is_published_keeps_the_name_against_another_entry_with_the_same_number() -> None:
+    """Whose DN counts decides whose password and keys do, and replicas keep no order."""
+    evil = alice(dn=b"uid=alice,ou=a", keys=("ssh-ed25519 EVIL",))
+    made = files.write(merge(Local(), [source("one", alice())]))
+    published, names = files.numbers(made.people), files.names(made.logins)
+    for both in ((evil, alice()), (alice(), evil)):
+        merged = merge(Local(), [source("one", *both)], published=published, names=names)
+        assert [(user.dn, user.keys) for _, user in merged.users] == [(b"uid=alice", ())]
+        assert merged.tallies["one"].skipped == 1
+        # Of two newcomers, always the same one.
+        assert [user.dn for _, user in merge(Local(), [source("one", *both)]).users] == [b"uid=alice"]
+    # One that has moved is still the same user.
+    moved = [source("one", alice(dn=b"uid=alice,ou=b"), User("aaa", 1001, 1001))]
+    assert [user.name for _, user in merge(Local(), moved, published=published, names=names).users] == ["alice"]
+
+
 def test_members_are_users_of_the_same_directory_or_of_the_values() -> None:
     values = local("root2:x:5000:5000::/h:/bin/sh", "")
     members = ("alice", "bob", "evil:x", "no\none", "root2")
@@ -72,6 +88,24 @@ def test_a_group_for_sudo_comes_from_its_own_directory_only() -> None:
 def test_no_other_directory_gets_into_a_group_for_sudo_by_its_number() -> None:
     admins = source("one", alice(), Group("admins", 2000, ("alice",)), sudo=("admins",))
     merged = merge(Local(), [admins, source("two", bob(gid=2000))])
+    assert [user.name for _, user in merged.users] == ["alice"]
+    assert "sudo" in merged.tallies["two"].examples[0]
+
+
+def test_a_group_for_sudo_is_guarded_however_the_values_write_its_name() -> None:
+    """Sudo itself compares names of groups without regard to case."""
+    sources = [
+        source("one", alice(), Group("admins", 2000, ("alice",))),
+        source("two", bob(), Group("admins", 2001, ("bob",)), sudo=("Admins",)),
+    ]
+    assert [(name, group.gid) for name, group in merge(Local(), sources).groups] == [("two", 2001)]
+    assert [name for name, _ in merge(Local(), sources, sudo_groups=("ADMINS",)).groups] == ["one"]
+
+
+def test_no_directory_gets_into_a_group_of_the_values_for_sudo_by_its_number() -> None:
+    values = local("", "admins:x:2000:\n")
+    sources = [source("one", alice(), sudo=("admins",)), source("two", bob(gid=2000))]
+    merged = merge(values, sources)
     assert [user.name for _, user in merged.users] == ["alice"]
     assert "sudo" in merged.tallies["two"].examples[0]
 
