@@ -253,7 +253,7 @@ class AccountController:
         finally:
             self._tell(made, executor)
         await self._remember(noted, made.served)
-        await self._ask_slurmctld(who, found, made)
+        await self._ask_slurmctld(who, found, given=made.given & settled)
 
     def _people(self, wanted: AccountSettings) -> People:
         return source.read(directory=self._directory, users=self._users, has_directories=wanted.has_directories)
@@ -303,8 +303,8 @@ class AccountController:
             patch = Merge({"metadata": {"uid": noted.metadata.uid}, "data": written})
             await self._sources.memory.patch(noted.key, patch)
 
-    async def _ask_slurmctld(self, who: People, found: Found, made: Plan) -> None:
-        """Whether it knows those who have an account; if not, have it look."""
+    async def _ask_slurmctld(self, who: People, found: Found, *, given: frozenset[str]) -> None:
+        """Whether it knows those who have an account; if not, have it look. Of those who are new it could not know yet."""
         try:
             known = await self._orders.known_users()
         except SlurmError as trouble:
@@ -312,7 +312,7 @@ class AccountController:
             return
         now = loopclock.now()
         defaults = {row.user for row in found.associations if row.is_default}
-        missing = unknown(who.users, given=made.given, defaults=defaults, known=known)
+        missing = unknown(who.users, given=given, defaults=defaults, known=known)
         self._strangers.note(missing, now=now)
         self.statistics.unknown = len(missing)
         if due := self._strangers.reconfigure(now=now):

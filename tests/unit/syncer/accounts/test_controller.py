@@ -27,8 +27,8 @@ from sunk.slurm.mirror.mirror import Mirror
 from sunk.slurm.mirror.reading import MirrorPace
 from sunk.slurm.orders.accounts import AccountOrders, Accounts, Outcome, UserQos
 from sunk.slurm.records import Configuration, KnownUser
-from sunk.syncer.accounts.arrivals import SETTLE
-from sunk.syncer.accounts.controller import RESYNC, AccountController, AccountSources
+from sunk.syncer.accounts.arrivals import DOUBT, SETTLE
+from sunk.syncer.accounts.controller import RECHECK, RESYNC, AccountController, AccountSources
 from sunk.syncer.accounts.plan import Addition, Change, NewDefault, Plan, Removal, UserQosNames
 from sunk.syncer.accounts.source import FieldsManager, UserMap, WrittenMetadata
 
@@ -393,3 +393,14 @@ async def test_a_cluster_that_slurmdbd_does_not_know_yet_is_waited_for() -> None
         made.slurmdbd.database.rows = rows
         await asyncio.sleep(10)
         assert made.slurmdbd.database.of("alice")
+
+
+async def test_slurmctld_is_not_told_to_look_before_the_name_can_be_in_its_pod() -> None:
+    made = theatre()
+    async with made.running():
+        await asyncio.sleep(30)
+        made.users(passwd=PASSWD.replace("1001", "1111"), age=0)
+        await asyncio.sleep(SETTLE - 10)
+        assert made.reconfigures == 0, "it would look in vain, and is told only once"
+        await asyncio.sleep(RECHECK + DOUBT + 20)
+        assert made.reconfigures == 1
