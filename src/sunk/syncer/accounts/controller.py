@@ -224,6 +224,7 @@ class AccountController:
             self._next = loopclock.now() + SOON
             return
         runs = await self._context.library.configuration()
+        await self._sources.memory.catch_up()
         noted = self._sources.memory.store.get(self._named(clusterobjects.USER_ACCOUNTS))
         if runs.accounting != SLURMDBD or noted is None:
             self._lacking(noted)
@@ -300,7 +301,8 @@ class AccountController:
     async def _remember(self, noted: ConfigMap, pairs: frozenset[Pair]) -> None:
         written = memory.changed(noted.data, pairs)
         if written:
-            patch = Merge({"metadata": {"uid": noted.metadata.uid}, "data": written})
+            at = {"uid": noted.metadata.uid, "resourceVersion": noted.metadata.resource_version}
+            patch = Merge({"metadata": at, "data": written})
             await self._sources.memory.patch(noted.key, patch)
 
     async def _ask_slurmctld(self, who: People, found: Found, *, given: frozenset[str]) -> None:

@@ -11,13 +11,14 @@ from msgspec import convert
 from msgspec.structs import fields, replace
 from tests.unit.slurm.blank import blank
 from tests.unit.slurm.scripted import job
-from tests.unit.syncer.accounts.people import Database
+from tests.unit.syncer.accounts.people import Database, row
 from tests.unit.syncer.builders import CLUSTER, HERE
 from tests.unit.syncer.scripted import NOWHERE, Slurm, Stage
 from tests.unit.syncer.stores import complete, newest, put
 
-from sunk.kube.api.client import Client
+from sunk.kube.api.client import EVERYWHERE, Client, Listing, Scope
 from sunk.kube.core import ConfigMap
+from sunk.kube.errors import Status, from_status
 from sunk.kube.resource import Key, Metadata, Resource
 from sunk.model.cluster.kind import SlurmClusterSpec
 from sunk.objects.slurmclusters import SLURMCLUSTERS
@@ -41,15 +42,24 @@ GROUP = "ml:*:901:alice\n"
 
 
 class Kubernetes(Client):
-    """Takes notes about accounts."""
+    """Takes notes about accounts, and has the ConfigMaps that were put, unless newer ones are here."""
 
     theatre: "Theatre"
+
+    async def list(self, _: Resource[Any], scope: Scope = EVERYWHERE, **__: Any) -> Listing[Any]:
+        name = scope.fields.split("=")[-1]
+        found = self.theatre.newer.get(name)
+        there = [each for collection in self.theatre.sources.all for each in collection.store.all()]
+        items = [each for each in there if each.metadata.name == name] if found is None else [found]
+        return Listing(tuple(items), newest())
 
     async def patch(self, resource: Resource[Any], name: str, patch: Any, **_: Any) -> Any:
         assert resource.plural == "configmaps"
         store = self.theatre.sources.memory.store
         before = store.get(Key(HERE, name))
         assert before is not None
+        if patch.body["metadata"]["resourceVersion"] != before.metadata.resource_version:
+            raise from_status(Status(message="modified", reason="Conflict", code=409), code=409, asked="PATCH")
         data = {key: text for key, text in (before.data | patch.body["data"]).items() if text is not None}
         self.theatre.notes.append(dict(patch.body["data"]))
         return replace(before, data=data, metadata=replace(before.metadata, resource_version=newest()))
@@ -136,6 +146,8 @@ class Theatre:
         self.context = replace(self.stage.context, mirror=Mirror(self.slurm, pace=SLOW))
         self.slurmdbd = Slurmdbd()
         self.notes: list[dict[str, Any]] = []
+        self.newer: dict[str, Any] = {}
+        """ConfigMaps of which no watch has told yet."""
         self.reconfigures = 0
         self.sources = AccountSources.of(self.client, namespace=HERE, cluster=CLUSTER)
         self.accounts = AccountController(
@@ -404,3 +416,18 @@ async def test_slurmctld_is_not_told_to_look_before_the_name_can_be_in_its_pod()
         assert made.reconfigures == 0, "it would look in vain, and is told only once"
         await asyncio.sleep(RECHECK + DOUBT + 20)
         assert made.reconfigures == 1
+
+
+async def test_a_note_of_another_leader_counts_before_the_watch_has_told_of_it() -> None:
+    made = theatre()
+    made.rule()
+    made.slurmdbd.database.insert(row("", "lab"))
+    async with made.running():
+        await asyncio.sleep(10)
+        (before,) = made.sources.memory.store.all()
+        later = replace(before.metadata, resource_version=newest())
+        made.newer[before.metadata.name] = replace(before, metadata=later, data={"lab": "alice"})
+        made.rule(*RULES)
+        await asyncio.sleep(30)
+        assert made.slurmdbd.database.of("alice") == {}, "an administrator has removed it since"
+        assert made.accounts.statistics.last.withheld == (("alice", "lab"),)
