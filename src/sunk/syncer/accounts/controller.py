@@ -31,7 +31,7 @@ from sunk.model.faults import survived
 from sunk.objects.slurmclusters import SlurmCluster
 from sunk.slurm.errors import SlurmError
 from sunk.slurm.mirror.accounting import SLURMDBD
-from sunk.slurm.mirror.confidence import Known
+from sunk.slurm.mirror.confidence import Known, Stale
 from sunk.slurm.orders.accounts import AccountOrders, Accounts
 from sunk.syncer.accounts import memory, source
 from sunk.syncer.accounts.arrivals import Arrivals, Strangers, unknown
@@ -196,7 +196,7 @@ class AccountController:
         self._idle.clear()
         try:
             await self._round()
-        except (SlurmError, KubeError) as trouble:
+        except (SlurmError, KubeError, Stale) as trouble:
             self._failed(trouble)
         except NotLeading:
             self._next = loopclock.now() + SOON
@@ -238,23 +238,41 @@ class AccountController:
 
     async def _keep(self, wanted: AccountSettings, accounts: Accounts, *, cluster: str, noted: ConfigMap) -> None:
         who = self._people(wanted)
+        made = self._plan(wanted, who, accounts, noted)
+        executor = Executor(self._orders, cluster=cluster, qos=accounts.qos, may_write=self._context.may_write)
+        try:
+            await executor.execute(made.giving)
+            if not made.taking.is_empty:
+                wanted, accounts = await self._as_of_now(cluster)
+                who = self._people(wanted)
+                made, executor.qos = self._plan(wanted, who, accounts, noted), accounts.qos
+                await executor.execute(made.taking)
+        finally:
+            self._tell(made, executor)
+        await self._remember(noted, made.served)
+        await self._ask_slurmctld(who, accounts, given=made.given & self._settled(who))
+
+    def _plan(self, wanted: AccountSettings, who: People, accounts: Accounts, noted: ConfigMap) -> Plan:
         found = Found(associations=accounts.associations, qos=accounts.qos)
-        settled = self._settled(who)
-        made = plan(
+        return plan(
             wanted.rules,
             who,
             found,
             served=memory.pairs(noted.data),
             busy=self._busy(who, found),
-            settled=settled,
+            settled=self._settled(who),
         )
-        executor = Executor(self._orders, cluster=cluster, qos=accounts.qos, may_write=self._context.may_write)
-        try:
-            await executor.execute(made)
-        finally:
-            self._tell(made, executor)
-        await self._remember(noted, made.served)
-        await self._ask_slurmctld(who, found, given=made.given & settled)
+
+    async def _as_of_now(self, cluster: str) -> tuple[AccountSettings, Accounts]:
+        """All that decides who loses something, read for that: a watch may be behind, and orders take their time."""
+        for collection in (self._context.clusters, self._sources.directory, self._sources.users):
+            await collection.catch_up()
+        await self._context.mirror.read_after()
+        accounts = await self._orders.read(cluster)
+        wanted = settings(self._context.clusters.store.get(self._key))
+        if wanted is None or accounts.unreadable or not _is_registered(accounts):
+            raise Stale("what the rules or slurmdbd say has changed meanwhile")
+        return wanted, accounts
 
     def _people(self, wanted: AccountSettings) -> People:
         return source.read(directory=self._directory, users=self._users, has_directories=wanted.has_directories)
@@ -305,7 +323,7 @@ class AccountController:
             patch = Merge({"metadata": at, "data": written})
             await self._sources.memory.patch(noted.key, patch)
 
-    async def _ask_slurmctld(self, who: People, found: Found, *, given: frozenset[str]) -> None:
+    async def _ask_slurmctld(self, who: People, accounts: Accounts, *, given: frozenset[str]) -> None:
         """Whether it knows those who have an account; if not, have it look. Of those who are new it could not know yet."""
         try:
             known = await self._orders.known_users()
@@ -313,7 +331,7 @@ class AccountController:
             log.debug("cannot ask slurmctld for its users: %s", trouble)
             return
         now = loopclock.now()
-        defaults = {row.user for row in found.associations if row.is_default}
+        defaults = {row.user for row in accounts.associations if row.is_default}
         missing = unknown(who.users, given=given, defaults=defaults, known=known)
         self._strangers.note(missing, now=now)
         self.statistics.unknown = len(missing)

@@ -35,7 +35,8 @@ class Executor:
     ) -> None:
         self._orders = orders
         self._cluster = cluster
-        self._qos = qos
+        self.qos = qos
+        """Numbers by name, as slurmdbd had them when the plan was made."""
         self._may_write = may_write
         self.added: set[Pair] = set()
         self.changed: set[Pair] = set()
@@ -137,7 +138,7 @@ class Executor:
 
     def _numbers(self, names: UserQosNames) -> UserQos:
         return UserQos(
-            qos=tuple(self._qos[name] for name in names.qos), default=self._qos[names.default] if names.default else 0
+            qos=tuple(self.qos[name] for name in names.qos), default=self.qos[names.default] if names.default else 0
         )
 
     def _check(self) -> None:

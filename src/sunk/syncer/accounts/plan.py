@@ -134,6 +134,16 @@ class Plan(Struct, frozen=True):
     """What is wrong with the rules, each in a sentence."""
 
     @property
+    def giving(self) -> "Plan":
+        """What of it nobody loses anything by."""
+        return Plan(accounts=self.accounts, additions=self.additions)
+
+    @property
+    def taking(self) -> "Plan":
+        """What of it overwrites or removes something."""
+        return Plan(changes=self.changes, defaults=self.defaults, removals=self.removals)
+
+    @property
     def is_empty(self) -> bool:
         return not (self.accounts or self.additions or self.changes or self.defaults or self.removals)
 

@@ -1,7 +1,7 @@
 """When accounts of users are looked after, what is noted of it, and what is said when it cannot be done."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
@@ -17,8 +17,9 @@ from tests.unit.syncer.scripted import NOWHERE, Slurm, Stage
 from tests.unit.syncer.stores import complete, newest, put
 
 from sunk.kube.api.client import EVERYWHERE, Client, Listing, Scope
+from sunk.kube.cache.collection import Collection
 from sunk.kube.core import ConfigMap
-from sunk.kube.errors import Status, from_status
+from sunk.kube.errors import Status, Unreachable as KubeUnreachable, from_status
 from sunk.kube.resource import Key, Metadata, Resource
 from sunk.model.cluster.kind import SlurmClusterSpec
 from sunk.objects.slurmclusters import SLURMCLUSTERS
@@ -47,9 +48,11 @@ class Kubernetes(Client):
     theatre: "Theatre"
 
     async def list(self, _: Resource[Any], scope: Scope = EVERYWHERE, **__: Any) -> Listing[Any]:
-        name = scope.fields.split("=")[-1]
+        name = scope.fields.split("=")[-1] or CLUSTER
+        if name in self.theatre.unreadable:
+            raise KubeUnreachable("GET: no answer")
         found = self.theatre.newer.get(name)
-        there = [each for collection in self.theatre.sources.all for each in collection.store.all()]
+        there = [each for collection in self.theatre.followed for each in collection.store.all()]
         items = [each for each in there if each.metadata.name == name] if found is None else [found]
         return Listing(tuple(items), newest())
 
@@ -85,6 +88,8 @@ class Slurmdbd:
         self.away: SlurmError | None = None
         self.loses = False
         """It takes additions, and does nothing."""
+        self.meanwhile: Callable[[], None] = lambda: None
+        """What others do when it has just been read."""
         self.forgets: set[str] = set()
         """Whom slurmctld does not know."""
 
@@ -93,7 +98,10 @@ class Slurmdbd:
         self.asked += 1
         if self.away is not None:
             raise self.away
-        return Accounts(associations=tuple(self.database.rows.values()), qos=self.database.qos)
+        found = Accounts(associations=tuple(self.database.rows.values()), qos=dict(self.database.qos))
+        meanwhile, self.meanwhile = self.meanwhile, lambda: None
+        meanwhile()
+        return found
 
     async def known_users(self) -> dict[str, KnownUser]:
         users = {each.user for each in self.database.rows.values()}
@@ -148,6 +156,7 @@ class Theatre:
         self.notes: list[dict[str, Any]] = []
         self.newer: dict[str, Any] = {}
         """ConfigMaps of which no watch has told yet."""
+        self.unreadable: set[str] = set()
         self.reconfigures = 0
         self.sources = AccountSources.of(self.client, namespace=HERE, cluster=CLUSTER)
         self.accounts = AccountController(
@@ -156,6 +165,10 @@ class Theatre:
             want_reconfigure=self._reconfigure,
             orders=cast("AccountOrders", self.slurmdbd),
         )
+
+    @property
+    def followed(self) -> tuple[Collection[Any], ...]:
+        return (self.context.clusters, *self.sources.all)
 
     def _reconfigure(self) -> None:
         self.reconfigures += 1
@@ -431,3 +444,42 @@ async def test_a_note_of_another_leader_counts_before_the_watch_has_told_of_it()
         await asyncio.sleep(30)
         assert made.slurmdbd.database.of("alice") == {}, "an administrator has removed it since"
         assert made.accounts.statistics.last.withheld == (("alice", "lab"),)
+
+
+async def test_what_an_administrator_changes_while_orders_are_given_is_not_removed() -> None:
+    made = theatre()
+    async with made.running():
+        await asyncio.sleep(5)
+        made.slurmdbd.meanwhile = lambda: made.slurmdbd.database.alter("alice", "lab", is_limited=True)
+        made.users("ml:*:901:bob\n")
+        await asyncio.sleep(30)
+        assert made.slurmdbd.database.of("alice").keys() == {"lab"}
+        assert made.slurmdbd.database.of("bob").keys() == {"lab"}
+
+
+async def test_nobody_loses_an_account_by_a_list_that_has_changed_since() -> None:
+    """The watch is behind: by now alice is in the group again."""
+    made = theatre()
+    async with made.running():
+        await asyncio.sleep(5)
+        (before,) = made.sources.users.store.all()
+        made.users("ml:*:901:\n")
+        later = replace(before.metadata, resource_version=newest())
+        made.newer[before.metadata.name] = replace(before, metadata=later)
+        await asyncio.sleep(30)
+        assert made.slurmdbd.database.of("alice").keys() == {"lab"}
+        assert made.accounts.statistics.removed == 0
+
+
+async def test_nobody_loses_an_account_while_the_list_cannot_be_read() -> None:
+    made = theatre()
+    async with made.running():
+        await asyncio.sleep(5)
+        made.unreadable = {f"{CLUSTER}-users"}
+        made.users("ml:*:901:bob\n")
+        await asyncio.sleep(30)
+        assert made.slurmdbd.database.of("alice").keys() == {"lab"}
+        assert made.slurmdbd.database.of("bob").keys() == {"lab"}, "what is given hurts nobody"
+        made.unreadable = set()
+        await asyncio.sleep(60)
+        assert made.slurmdbd.database.of("alice") == {}
