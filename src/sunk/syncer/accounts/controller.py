@@ -21,13 +21,14 @@ from sunk.kube.control.events import about
 from sunk.kube.core import CONFIG_MAPS, ConfigMap
 from sunk.kube.errors import KubeError
 from sunk.kube.resource import Key
-from sunk.model import loopclock
+from sunk.model import loopclock, names
 from sunk.model.backoff import BackOff
 from sunk.model.cluster.daemons import AccountRule
 from sunk.model.cluster.kind import SLURMCLUSTER
 from sunk.model.contract import clusterobjects, people
 from sunk.model.contract.report import Report
 from sunk.model.faults import survived
+from sunk.model.loss import accepted_loss
 from sunk.objects.slurmclusters import SlurmCluster
 from sunk.slurm.errors import SlurmError
 from sunk.slurm.mirror.accounting import SLURMDBD
@@ -162,6 +163,7 @@ class AccountController:
             subscriptions.callback(self._context.clusters.store.subscribe(self._on_cluster))
             for users in (self._sources.directory, self._sources.users):
                 subscriptions.callback(users.store.subscribe(self._on_users))
+            subscriptions.callback(self._sources.memory.store.subscribe(self._on_memory))
             while True:
                 self._changed.clear()
                 with survived(self.name):
@@ -181,6 +183,12 @@ class AccountController:
 
     def _on_users(self, _: Key, before: UserMap | None, after: UserMap | None) -> None:
         if before is None or after is None or before.data != after.data:
+            self._changed.set()
+
+    def _on_memory(self, _: Key, before: ConfigMap | None, after: ConfigMap | None) -> None:
+        """Only what a person says of it."""
+        said = [accepted_loss(each.metadata.annotations) for each in (before, after) if each is not None]
+        if len(set(said)) > 1:
             self._changed.set()
 
     async def _wait(self) -> None:
@@ -261,6 +269,7 @@ class AccountController:
             served=memory.pairs(noted.data),
             busy=self._busy(who, found),
             settled=self._settled(who),
+            accepted_loss=accepted_loss(noted.metadata.annotations),
         )
 
     async def _as_of_now(self, cluster: str) -> tuple[AccountSettings, Accounts]:
@@ -357,7 +366,7 @@ class AccountController:
         counts.changed += len(executor.changed)
         counts.removed += len(executor.removed)
         counts.refused += executor.refused
-        self._problems = (*made.problems, *executor.refusals[:_SHOWN])
+        self._problems = (*made.problems, *self._held(made.held), *executor.refusals[:_SHOWN])
         if lost := executor.added & self._added:
             self._problems = (*self._problems, _lost(lost))
         if executor.refusals or lost:
@@ -372,6 +381,17 @@ class AccountController:
         if summary := executor.summary():
             log.info("accounts of users: %s", summary)
             self._record(summary)
+
+    def _held(self, pairs: tuple[Pair, ...]) -> tuple[str, ...]:
+        if not pairs:
+            return ()
+        accounts = _list(sorted({account for _, account in pairs}))
+        note = self._named(clusterobjects.USER_ACCOUNTS)
+        accept = (
+            f"kubectl annotate --overwrite -n {note.namespace} configmap {note.name} {names.ACCEPT_LOSS}={len(pairs)}"
+        )
+        seem = f"{len(pairs)} users seem to have left the groups of {accounts} at once, and keep their accounts"
+        return (f"{seem}: check the directory. To let them go: {accept}",)
 
     def _record(self, summary: str) -> None:
         cluster = self._context.clusters.store.get(self._key)

@@ -14,11 +14,14 @@ back meanwhile, or the account itself is gone, as in a new database.
 **Who loses something.** Only who is there and no longer in any group that gives the account, and only what is ours, and
 not while jobs of the user are in it. Who has vanished from the directory keeps it: nobody can submit a job as a user who
 is not known, and the history stays whole. A group that does not exist is taken for a mistake, and costs nobody anything.
+Nor does a group that has lost most of its members at once, or many groups together: a directory that withholds members says
+just that. A person can accept it by number. A rule that is taken away is a person's word, and needs no other.
 
 Rejected: to compare the QOS alone, without a mark. An administrator may want just what a rule says, and want it to stay.
 """
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from itertools import groupby
 from typing import Final
@@ -29,6 +32,8 @@ from sunk.model.cluster.daemons import AccountRule
 from sunk.slurm.records import Association
 from sunk.syncer.accounts.source import People
 
+FEW: Final = 5
+"""So many users may always leave at once."""
 MARK: Final = "sunk"
 _MARKED: Final = re.compile(r"sunk(?: qos=([a-z0-9_.,-]+))?(?: default=([a-z0-9_.-]+))?")
 
@@ -128,6 +133,8 @@ class Plan(Struct, frozen=True):
     """To be added when slurmctld surely knows the user."""
     withheld: tuple[Pair, ...] = ()
     """Wanted, and removed by somebody else."""
+    held: tuple[Pair, ...] = ()
+    """Said to have left their groups, and not believed: too many at once."""
     foreign: tuple[Pair, ...] = ()
     """Wanted otherwise or no longer, and not ours: somebody has made or changed them."""
     problems: tuple[str, ...] = ()
@@ -177,13 +184,14 @@ def plan(  # noqa: PLR0913 - all that it depends on
     served: Collection[Pair] = frozenset(),
     busy: Collection[Pair] = frozenset(),
     settled: Collection[str] | None = None,
+    accepted_loss: int = 0,
 ) -> Plan:
     """What to do.
 
     `served` are those who have had an account, `busy` those with jobs in one, `settled` those whom slurmctld surely knows
-    (all, if None).
+    (all, if None). `accepted_loss` is how many a person says may leave their groups at once.
     """
-    return _Planner(tuple(rules), people, found, frozenset(served), frozenset(busy), settled).plan()
+    return _Planner(tuple(rules), people, found, frozenset(served), frozenset(busy), settled, accepted_loss).plan()
 
 
 class _Planner:
@@ -195,6 +203,7 @@ class _Planner:
         served: frozenset[Pair],
         busy: frozenset[Pair],
         settled: Collection[str] | None,
+        accepted_loss: int,
     ) -> None:
         self._rules, self._people, self._found = rules, people, found
         self._busy, self._settled = busy, settled
@@ -206,6 +215,20 @@ class _Planner:
         self._unsure = frozenset(rule.account for rule in rules if people.members(rule.group) is None)
         """Accounts of which nobody can tell who has left them."""
         self._order = {account: number for number, account in enumerate(dict.fromkeys(rule.account for rule in rules))}
+        held = self._implausible()
+        self._held = held if len(held) > accepted_loss else ()
+        self._unsure |= {account for _, account in self._held}
+
+    def _implausible(self) -> tuple[Pair, ...]:
+        """Who seems to have left the groups of an account, or of all accounts, together with most of their members."""
+        by_group = self._order.keys() - {rule.account for rule in self._rules if not rule.group}
+        users = self._people.users
+        given = [pair for pair in self._pairs if pair[1] in by_group and pair[0] in users and self._is_ours(pair)]
+        lost = sorted(pair for pair in given if self._has_left(pair))
+        if _too_many(len(lost), of=len(given)):
+            return tuple(lost)
+        had, gone = Counter(account for _, account in given), Counter(account for _, account in lost)
+        return tuple(pair for pair in lost if _too_many(gone[pair[1]], of=had[pair[1]]))
 
     def plan(self) -> Plan:
         missing = [pair for pair in self._wanted if pair not in self._pairs]
@@ -228,6 +251,7 @@ class _Planner:
             waiting=tuple(sorted(pair for pair in leaving if self._is_ours(pair) and pair in self._busy)),
             arriving=arriving,
             withheld=withheld,
+            held=self._held,
             foreign=self._foreign(leaving),
             problems=problems(self._rules, self._people, qos=self._found.qos),
         )
@@ -320,6 +344,10 @@ class _Planner:
     def _id(self, user: str, account: str) -> int:
         (row,) = self._pairs[user, account]
         return row.id
+
+
+def _too_many(lost: int, *, of: int) -> bool:
+    return lost > FEW and lost * 2 > of
 
 
 def wanted(rules: Iterable[AccountRule], people: People, *, qos: Mapping[str, int]) -> dict[Pair, Wanted]:

@@ -21,6 +21,7 @@ from sunk.kube.cache.collection import Collection
 from sunk.kube.core import ConfigMap
 from sunk.kube.errors import Status, Unreachable as KubeUnreachable, from_status
 from sunk.kube.resource import Key, Metadata, Resource
+from sunk.model import names
 from sunk.model.cluster.kind import SlurmClusterSpec
 from sunk.objects.slurmclusters import SLURMCLUSTERS
 from sunk.slurm.errors import SlurmError, Unreachable
@@ -189,11 +190,10 @@ class Theatre:
         meta = WrittenMetadata(name=f"{CLUSTER}-users", namespace=HERE, creation_timestamp=made, managed_fields=times)
         put(self.sources.users.store, UserMap(metadata=meta, data={"passwd": passwd, "group": group}))
 
-    def memory(self) -> None:
-        put(
-            self.sources.memory.store,
-            ConfigMap(metadata=Metadata(name=f"{CLUSTER}-user-accounts", namespace=HERE, uid="m")),
-        )
+    def memory(self, annotations: dict[str, str] | None = None) -> None:
+        meta = Metadata(name=f"{CLUSTER}-user-accounts", namespace=HERE, uid="m", annotations=annotations or {})
+        before = next(iter(self.sources.memory.store.all()), ConfigMap(metadata=meta))
+        put(self.sources.memory.store, replace(before, metadata=meta))
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -483,3 +483,22 @@ async def test_nobody_loses_an_account_while_the_list_cannot_be_read() -> None:
         made.unreadable = set()
         await asyncio.sleep(60)
         assert made.slurmdbd.database.of("alice") == {}
+
+
+async def test_a_group_that_is_suddenly_empty_is_reported_and_a_person_can_accept_it() -> None:
+    many = [f"u{number}" for number in range(8)]
+    passwd = "".join(f"{name}:*:{2000 + number}:900::/:/bin/sh\n" for number, name in enumerate(many))
+    made = theatre()
+    made.users(f"ml:*:901:{','.join(many)}\n", passwd=passwd)
+    async with made.running():
+        await asyncio.sleep(5)
+        made.users("ml:*:901:\n", passwd=passwd)
+        await asyncio.sleep(30)
+        assert len(made.slurmdbd.database.of("u0")) == 1
+        (sentence,) = made.stuck()
+        assert sentence.startswith("8 users seem to have left the groups of lab at once, and keep their accounts")
+        words = "kubectl annotate --overwrite -n slurm configmap big-user-accounts sunk.coreweave.com/accept-loss=8"
+        assert sentence.endswith(words)
+        made.memory({names.ACCEPT_LOSS: "8"})
+        await asyncio.sleep(10)
+        assert (made.slurmdbd.database.of("u0"), made.stuck()) == ({}, ())

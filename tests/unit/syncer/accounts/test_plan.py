@@ -23,11 +23,13 @@ class World:
         self.database = Database(*rows)
         self.served: frozenset[Pair] = frozenset()
 
-    def round(self, rules: Iterable[AccountRule], who: People, busy: Iterable[Pair] = ()) -> Plan:
+    def round(self, rules: Iterable[AccountRule], who: People, busy: Iterable[Pair] = (), *, accepted: int = 0) -> Plan:
         """Plan, do it, and note what is there then."""
-        made = plan(rules, who, self.database.found(), served=self.served, busy=frozenset(busy))
+        made = plan(rules, who, self.database.found(), served=self.served, busy=frozenset(busy), accepted_loss=accepted)
         self.database.carry_out(made)
-        self.served = plan(rules, who, self.database.found(), served=made.served).served
+        self.served = plan(
+            rules, who, self.database.found(), served=made.served, busy=frozenset(busy), accepted_loss=accepted
+        ).served
         return made
 
 
@@ -138,6 +140,56 @@ def test_a_group_that_does_not_exist_costs_nobody_anything_and_is_named() -> Non
         "accounting.userAccounts.rules[0].group: there is no group ml; nobody gets account lab by this rule",
     )
     assert world.database.of("alice").keys() == {"lab", "guests"}, "other rules go on"
+
+
+MANY = tuple(f"u{number:02}" for number in range(10))
+
+
+@pytest.mark.parametrize("left", [0, 1, 4])
+def test_a_group_that_loses_most_of_its_members_at_once_is_not_believed(left: int) -> None:
+    """A directory that withholds members, or a group that was emptied by mistake."""
+    world = World()
+    world.round([LAB], people({"ml": MANY}))
+    less = people({"ml": MANY[:left]}, users=MANY)
+    made = world.round([LAB], less)
+    assert (made.is_empty, len(made.held)) == (True, 10 - left)
+    assert world.round([LAB], less, accepted=10 - left - 1).is_empty, "that was said of fewer"
+    assert world.round([LAB], people({"ml": MANY})).held == ()
+    assert len(world.round([LAB], less, accepted=10 - left).removals[0].associations) == 10 - left
+
+
+def test_half_of_a_group_may_leave_and_so_may_a_few() -> None:
+    world = World()
+    world.round([LAB], people({"ml": MANY}))
+    world.round([LAB], people({"ml": MANY[:5]}, users=MANY))
+    assert sum("lab" in world.database.of(user) for user in MANY) == 5
+    world.round([LAB], people({"ml": []}, users=MANY))
+    assert not any(world.database.of(user) for user in MANY)
+
+
+def test_many_small_groups_that_are_empty_at_once_are_not_believed_either() -> None:
+    rules = [ALL, *(AccountRule(account=f"a{number}", group=f"g{number}") for number in range(10))]
+    groups = {f"g{number}": MANY[number : number + 1] for number in range(10)}
+    world = World()
+    world.round(rules, people(groups))
+    made = world.round(rules, people(dict.fromkeys(groups, ()), users=MANY))
+    assert (made.is_empty, len(made.held)) == (True, 10), "all who had an account by their group"
+
+
+def test_a_rule_that_is_taken_away_is_a_word_and_no_loss() -> None:
+    world = World()
+    world.round([ALL, LAB], people({"ml": MANY}))
+    made = world.round([LAB], people({"ml": MANY}))
+    assert (made.held, len(made.removals[0].associations)) == ((), 10)
+
+
+def test_what_was_removed_is_not_forgotten_over_a_loss_that_is_not_believed() -> None:
+    world = World()
+    world.round([LAB], people({"ml": MANY}))
+    world.database.delete("u00", "lab")
+    world.round([LAB], people({"ml": MANY}))
+    world.round([LAB], people({"ml": []}, users=MANY))
+    assert world.round([LAB], people({"ml": MANY})).withheld == (("u00", "lab"),)
 
 
 def test_what_an_administrator_has_removed_is_not_given_again() -> None:
