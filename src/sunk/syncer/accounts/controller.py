@@ -92,7 +92,8 @@ class AccountSettings(Struct, frozen=True):
     """What the SlurmCluster says about it."""
 
     rules: tuple[AccountRule, ...]
-    has_directories: bool
+    directories: tuple[str, ...]
+    """Those that are enabled, by name."""
 
 
 class AccountStatistics(Struct):
@@ -111,8 +112,8 @@ def settings(cluster: SlurmCluster | None) -> AccountSettings | None:
     if cluster is None or not cluster.spec.accounting.enabled:
         return None
     rules = cluster.spec.accounting.user_accounts.rules
-    directories = any(directory.enabled for directory in cluster.spec.directory_service.directories)
-    return AccountSettings(rules=rules, has_directories=directories) if rules else None
+    directories = tuple(each.name for each in cluster.spec.directory_service.directories if each.enabled)
+    return AccountSettings(rules=rules, directories=directories) if rules else None
 
 
 class AccountController:
@@ -284,7 +285,7 @@ class AccountController:
         return wanted, accounts
 
     def _people(self, wanted: AccountSettings) -> People:
-        return source.read(directory=self._directory, users=self._users, has_directories=wanted.has_directories)
+        return source.read(directory=self._directory, users=self._users, directories=wanted.directories)
 
     @property
     def _directory(self) -> UserMap | None:

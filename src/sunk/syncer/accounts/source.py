@@ -9,14 +9,15 @@ complete, and nobody loses anything for not being in a list that is not.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 from typing import Final
 
-from msgspec import Struct, field
+from msgspec import DecodeError, Struct, field, json
 
 from sunk.kube.resource import Metadata, Record, Resource
 from sunk.model.contract import people
+from sunk.model.contract.people import PeopleReport
 
 LEAST: Final = 500
 """libnss-extrausers overlooks smaller numbers, so whoever has one is nobody."""
@@ -85,8 +86,11 @@ class People(Struct, frozen=True):
         return (found.members & self.users.keys()) | frozenset(primary)
 
 
-def read(*, directory: UserMap | None, users: UserMap | None, has_directories: bool) -> People:
-    """Everybody. `directory` is what the agent has written, in which the users of the values are too."""
+def read(*, directory: UserMap | None, users: UserMap | None, directories: Collection[str]) -> People:
+    """Everybody. `directory` is what the agent has written, in which the users of the values are too.
+
+    `directories` are all that there are by the values: of one that was never read, nobody knows whom it has.
+    """
     published = directory is not None and people.PASSWD in directory.data
     chosen = directory if published else users
     if chosen is None:
@@ -94,7 +98,18 @@ def read(*, directory: UserMap | None, users: UserMap | None, has_directories: b
     return People(
         users=dict(_users(chosen.data.get(people.PASSWD, ""))),
         groups=dict(_groups(chosen.data.get(people.GROUP, ""))),
-        complete=published or not has_directories,
+        complete=_have_been_read(chosen) >= set(directories),
+    )
+
+
+def _have_been_read(chosen: UserMap) -> frozenset[str]:
+    """The directories whose users and groups are in here: as they are now, or as they were before they went down."""
+    try:
+        report = json.decode(chosen.data.get(people.REPORT, "{}"), type=PeopleReport)
+    except DecodeError:
+        return frozenset()
+    return frozenset(
+        each.name for each in report.directories if each.state == people.AVAILABLE or each.users or each.groups
     )
 
 
