@@ -16,14 +16,10 @@ from typing import Final
 from msgspec import DecodeError, Struct, field, json
 
 from sunk.kube.resource import Metadata, Record, Resource
-from sunk.model.contract import people
+from sunk.model.contract import people, posix
 from sunk.model.contract.people import PeopleReport
 
-LEAST: Final = 500
-"""libnss-extrausers overlooks smaller numbers, so whoever has one is nobody."""
-_NAME: Final = re.compile(r"[a-z_][a-z0-9_.-]{0,31}")
 _GROUP: Final = re.compile(r"[^\s:,]{1,256}")
-_DIGITS: Final = 10
 _PASSWD_FIELDS: Final = 7
 _GROUP_FIELDS: Final = 4
 
@@ -123,17 +119,20 @@ def last_change(*, directory: UserMap | None, users: UserMap | None) -> datetime
 
 def _users(text: str) -> Iterator[tuple[str, User]]:
     for fields in _lines(text, count=_PASSWD_FIELDS):
-        uid, gid = _number(fields[2]), _number(fields[3])
-        if _NAME.fullmatch(fields[0]) and uid is not None and gid is not None and uid >= LEAST:
-            yield fields[0], User(uid=uid, gid=gid)
+        name, uid, gid = fields[0], posix.number(fields[2]), posix.number(fields[3])
+        if uid is None or gid is None or not (posix.is_free(uid) and gid < posix.NOBODY):
+            continue
+        # A user of the image comes before one of the same name in these files.
+        if posix.NAME.fullmatch(name) and name not in posix.USERS:
+            yield name, User(uid=uid, gid=gid)
 
 
 def _groups(text: str) -> Iterator[tuple[str, Group]]:
     for fields in _lines(text, count=_GROUP_FIELDS):
-        gid = _number(fields[2])
-        if _GROUP.fullmatch(fields[0]) and gid is not None:
+        gid = posix.number(fields[2])
+        if _GROUP.fullmatch(fields[0]) and gid is not None and gid < posix.NOBODY:
             listed = (name.strip() for name in fields[3].split(","))
-            yield fields[0], Group(gid=gid, members=frozenset(filter(_NAME.fullmatch, listed)))
+            yield fields[0], Group(gid=gid, members=frozenset(filter(posix.NAME.fullmatch, listed)))
 
 
 def _lines(text: str, *, count: int) -> Iterator[list[str]]:
@@ -144,10 +143,3 @@ def _lines(text: str, *, count: int) -> Iterator[list[str]]:
         if len(fields) == count and fields[0] not in seen:
             seen.add(fields[0])
             yield fields
-
-
-def _number(text: str) -> int | None:
-    # Python reads no number of thousands of digits.
-    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS):
-        return None
-    return int(text) if int(text) < (1 << 32) - 1 else None
