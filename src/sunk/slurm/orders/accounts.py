@@ -96,10 +96,17 @@ class AccountOrders:
         )
         await self._ask(partial(self._wire.add_users, grant))
 
-    async def change(
-        self, cluster: str, account: str, associations: Mapping[str, int], *, qos: UserQos, comment: str
+    async def change(  # noqa: PLR0913 - as above
+        self,
+        cluster: str,
+        account: str,
+        associations: Mapping[str, int],
+        *,
+        qos: UserQos,
+        comment: str,
+        keeps_default: bool = False,
     ) -> None:
-        """Change the QOS of users, whose associations in the account are given by number."""
+        """Change the QOS of users, whose associations in the account are given by number; the default one if wanted."""
         grant = Grant(
             cluster=cluster,
             account=_name(account),
@@ -107,7 +114,7 @@ class AccountOrders:
             ids=tuple(associations.values()),
             comment=_comment(comment),
             qos=tuple(map(str, qos.qos)) or ("",),
-            default_qos=qos.default or OF_THE_ACCOUNT,
+            default_qos=LEAVE if keeps_default else qos.default or OF_THE_ACCOUNT,
         )
         await self._ask(partial(self._wire.change, grant))
 

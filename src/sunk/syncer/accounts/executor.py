@@ -11,7 +11,7 @@ from typing import Final
 
 from sunk.slurm.errors import Denied, SlurmError, Unauthenticated, Unreachable
 from sunk.slurm.orders.accounts import AccountOrders, UserQos, in_batches
-from sunk.syncer.accounts.plan import Pair, Plan, UserQosNames
+from sunk.syncer.accounts.plan import Change, Pair, Plan, UserQosNames
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class Executor:
             done = await self._give(add, addition.users)
             self.added |= {(user, addition.account) for user in done}
         for change in plan.changes:
-            alter = self._changing(change.account, qos=change.qos, associations=change.associations)
+            alter = self._changing(change)
             self.changed |= {(user, change.account) for user in await self._give(alter, change.associations)}
         for default in plan.defaults:
             await self._give(self._defaulting(default.account), default.users)
@@ -88,10 +88,16 @@ class Executor:
 
         return add
 
-    def _changing(self, account: str, *, qos: UserQosNames, associations: Mapping[str, int]) -> Order:
+    def _changing(self, wanted: Change) -> Order:
         async def change(users: tuple[str, ...]) -> None:
-            chosen = {user: associations[user] for user in users}
-            await self._orders.change(self._cluster, account, chosen, qos=self._numbers(qos), comment=qos.mark)
+            await self._orders.change(
+                self._cluster,
+                wanted.account,
+                {user: wanted.associations[user] for user in users},
+                qos=self._numbers(wanted.qos),
+                comment=wanted.qos.mark,
+                keeps_default=wanted.keeps_default,
+            )
 
         return change
 

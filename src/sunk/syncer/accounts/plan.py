@@ -4,7 +4,8 @@
 format=user,account,qos,comment`). One that we make says `sunk`, and the QOS that we gave it. It is ours for as long as
 it is exactly as that comment says: with these QOS, for all partitions, without limits of its own, and with no other
 association of the user in this account. Whoever changes any of it, the comment included, has taken it over, and we touch
-it no more.
+it no more. What is the default, account or QOS, is no part of it: users may choose that themselves (`sacctmgr modify user`),
+and whoever does so must not keep the account for good. What they have chosen stays, as long as it is allowed.
 
 **What was removed.** slurmdbd forgets a young association when it is removed, so it cannot tell one that an administrator
 has taken away from one that never was. Hence what was there is noted (`memory`): a user who should have an account, has had
@@ -98,6 +99,8 @@ class Change(Struct, frozen=True):
     account: str
     qos: UserQosNames
     associations: Mapping[str, int]
+    keeps_default: bool = False
+    """They have chosen another default QOS than the rules say."""
 
 
 class Removal(Struct, frozen=True):
@@ -173,7 +176,7 @@ def ours(rows: Collection[Association], *, qos: Mapping[str, int]) -> bool:
         return False
     # A QOS that was deleted is gone from the association too, and nobody has touched that.
     left = {str(qos[name]) for name in said.qos if name in qos}
-    return set(row.qos) == left and row.default_qos == qos.get(said.default, 0)
+    return set(row.qos) == left
 
 
 def plan(  # noqa: PLR0913 - all that it depends on
@@ -311,11 +314,25 @@ class _Planner:
         return self._order.get(pair[1], len(self._order)), pair[1]
 
     def _changes(self, pairs: Iterable[Pair]) -> tuple[Change, ...]:
-        keyed = sorted((account, self._wanted[user, account].qos, user) for user, account in pairs)
-        return tuple(
-            Change(account=account, qos=qos, associations={row[2]: self._id(row[2], account) for row in rows})
-            for (account, qos), rows in groupby(keyed, key=lambda row: row[:2])
+        keyed = sorted(
+            (account, self._wanted[user, account].qos, self._has_chosen(user, account), user) for user, account in pairs
         )
+        return tuple(
+            Change(
+                account=account,
+                qos=qos,
+                associations={row[3]: self._id(row[3], account) for row in rows},
+                keeps_default=chosen,
+            )
+            for (account, qos, chosen), rows in groupby(keyed, key=lambda row: row[:3])
+        )
+
+    def _has_chosen(self, user: str, account: str) -> bool:
+        """Whether the user has another default QOS than we gave, and may keep it."""
+        (row,) = self._pairs[user, account]
+        qos, said = self._found.qos, marked(row.comment) or UserQosNames()
+        allowed = {qos[name] for name in self._wanted[user, account].qos.qos}
+        return row.default_qos != qos.get(said.default, 0) and row.default_qos in allowed
 
     def _removals(self, pairs: Iterable[Pair]) -> tuple[Removal, ...]:
         """The default accounts last: of somebody who loses all of them slurmdbd removes no other one before."""

@@ -126,10 +126,17 @@ class Slurmdbd:
         self._do(Plan(additions=(Addition(account, self._names(qos), is_default, tuple(users)),)))
 
     async def change(
-        self, _: str, account: str, associations: Mapping[str, int], *, qos: UserQos, comment: str
+        self,
+        _: str,
+        account: str,
+        associations: Mapping[str, int],
+        *,
+        qos: UserQos,
+        comment: str,
+        keeps_default: bool,
     ) -> None:
         assert comment.startswith("sunk")
-        self._do(Plan(changes=(Change(account, self._names(qos), associations),)))
+        self._do(Plan(changes=(Change(account, self._names(qos), associations, keeps_default),)))
 
     async def set_default(self, _: str, account: str, users: Iterable[str]) -> None:
         self._do(Plan(defaults=(NewDefault(account, tuple(users)),)))

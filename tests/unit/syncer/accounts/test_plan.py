@@ -242,7 +242,6 @@ def test_a_rule_that_says_other_qos_changes_what_is_ours() -> None:
     [
         {"qos": ("1",)},
         {"qos": ("1", "2", "+3")},
-        {"default_qos": 2},
         {"is_limited": True},
         {"comment": "mine now"},
         {"comment": ""},
@@ -276,6 +275,29 @@ def test_another_default_account_is_not_a_change() -> None:
     world.database.alter("alice", "guests", is_default=True)
     assert world.round([LAB, ALL], who).is_empty
     assert world.round([LAB, ALL], people({"ml": []}, users=["alice"])).removals[0].account == "lab"
+
+
+def test_another_default_qos_is_not_a_change_either() -> None:
+    """Users may choose it themselves, and must not keep an account that way."""
+    world, who = World(), people({"ml": ["alice"]})
+    world.round([LAB], who)
+    world.database.alter("alice", "lab", default_qos=QOS["high"])
+    assert world.round([LAB], who).is_empty
+    assert world.database.of("alice")["lab"].default_qos == QOS["high"]
+    assert world.round([LAB], people({"ml": []}, users=["alice"])).removals[0].account == "lab"
+
+
+@pytest.mark.parametrize(("qos", "default"), [(("low",), "normal"), (("high", "low"), "high"), ((), "normal")])
+def test_a_default_qos_that_a_user_has_chosen_stays_where_it_is_allowed(qos: tuple[str, ...], default: str) -> None:
+    world, who = World(), people({"ml": ["alice"]})
+    world.round([LAB], who)
+    world.database.alter("alice", "lab", default_qos=QOS["high"])
+    rule = replace(LAB, qos=qos)
+    world.round([rule], who)
+    made = world.database.of("alice")["lab"]
+    assert made.default_qos == QOS[default]
+    assert "default=normal" in made.comment, "what the rule says"
+    assert world.round([rule], who).is_empty
 
 
 def test_a_qos_that_does_not_exist_is_said_and_the_others_are_given() -> None:
@@ -385,6 +407,7 @@ a_row = st.builds(
     comment=st.sampled_from(("", "project", "sunk", "sunk qos=high", "sunk qos=missing")),
     qos=st.sampled_from(((), ("2",), ("1", "2"), ("+2",))),
     is_limited=st.booleans(),
+    default_qos=st.sampled_from((0, 2)),
 )
 some_rows = st.lists(a_row, max_size=5, unique_by=lambda each: (each.user, each.account, each.partition))
 
