@@ -161,8 +161,13 @@ def in_batches(users: Iterable[str]) -> Iterator[tuple[str, ...]]:
     return (everybody[start : start + MOST] for start in range(0, len(everybody), MOST))
 
 
+def is_name(name: str) -> bool:
+    """Whether slurmdbd can be told this name."""
+    return _NAME.fullmatch(name) is not None
+
+
 def _name(name: str) -> str:
-    if not _NAME.fullmatch(name):
+    if not is_name(name):
         raise ValueError(f"not a name that slurmdbd is told: {name[:80]!r}")
     return name
 

@@ -128,6 +128,9 @@ class Executor:
                 split = self._refused(trouble, several=len(batch) > 1)
                 half = len(batch) // 2
                 waiting = [*((batch[:half], batch[half:]) if split else ()), *waiting]
+            except ValueError as trouble:  # not sent at all
+                self.refused += 1
+                self.refusals.append(str(trouble))
             else:
                 done += batch
         return done

@@ -30,6 +30,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from sunk.model.cluster.daemons import AccountRule
+from sunk.slurm.orders.accounts import is_name
 from sunk.slurm.records import Association
 from sunk.syncer.accounts.source import People
 
@@ -172,7 +173,7 @@ def ours(rows: Collection[Association], *, qos: Mapping[str, int]) -> bool:
         return False
     (row,) = rows
     said = marked(row.comment)
-    if said is None or row.partition or row.is_limited:
+    if said is None or row.partition or row.is_limited or not is_name(row.account.lower()):
         return False
     # A QOS that was deleted is gone from the association too, and nobody has touched that.
     left = {str(qos[name]) for name in said.qos if name in qos}

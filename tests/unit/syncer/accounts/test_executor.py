@@ -184,3 +184,13 @@ async def test_those_with_jobs_stay_and_are_known() -> None:
     made = executor(Orders())
     await made.execute(Plan(removals=(Removal("lab", {"alice": 1, "busy1": 2}),)))
     assert (made.removed, made.busy) == ({("alice", "lab")}, {("busy1", "lab")})
+
+
+async def test_what_is_never_sent_is_said_and_does_not_hold_up_the_rest() -> None:
+    """The next default account of a user may be one that an administrator has given an odd name."""
+    orders = Orders(lambda what, _: ValueError("not a name: 'a b'") if what == "set default" else None)
+    made = executor(orders)
+    await made.execute(Plan(defaults=(NewDefault("a b", ("dave", "erin")),), removals=(Removal("lab", {"fay": 8}),)))
+    assert made.removed == {("fay", "lab")}
+    assert made.refusals == ["not a name: 'a b'"]
+    assert len(orders.told) == 2, "nobody in particular is the reason"

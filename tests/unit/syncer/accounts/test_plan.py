@@ -259,6 +259,14 @@ def test_what_an_administrator_has_changed_is_his(change: dict[str, object]) -> 
     assert world.database.rows == before
 
 
+@pytest.mark.parametrize("account", ["physics department", "a'b", "", "x" * 200])
+def test_an_account_that_no_rule_could_name_is_none_of_ours(account: str) -> None:
+    """Such names are not sent to slurmdbd, and one of them must not hold up all others."""
+    world = World(row("alice", account, comment="sunk"), row("bob", "lab", comment="sunk"))
+    made = world.round([ALL], people({"ml": ["alice", "bob"]}))
+    assert [each.account for each in made.removals] == ["lab"]
+
+
 def test_one_for_a_partition_beside_ours_makes_both_the_administrators() -> None:
     """Because slurmdbd removes it together with ours."""
     world = World()
