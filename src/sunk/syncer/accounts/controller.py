@@ -58,8 +58,13 @@ REFUSED: Final = 60.0
 """Seconds after which it is tried again what slurmdbd has refused."""
 LASTS: Final = 120.0
 """Seconds for which slurmdbd may fail before it is reported: a start takes its time."""
+HANGS: Final = 300.0
+"""Seconds without an answer before that is reported. Orders for many users may take minutes."""
 SHUT_DOWN: Final = 5.0
 """Seconds to wait for slurmdbd at the end. What was not committed is undone."""
+_HANGING: Final = (
+    f"accounting.userAccounts: slurmdbd has not answered for {HANGS / 60:.0f} minutes: check its log and its database"
+)
 _SHOWN: Final = 3
 
 
@@ -144,6 +149,8 @@ class AccountController:
         self._added: set[Pair] = set()
         """By the last round."""
         self._next = 0.0
+        self._begun = math.inf
+        """When the round that is under way has begun."""
         self._closed = False
         self._idle = asyncio.Event()
         self._idle.set()
@@ -154,7 +161,8 @@ class AccountController:
         return not self._idle.is_set()
 
     def report(self) -> Report:
-        return Report(stuck=(*self._problems, *((self._trouble,) if self._trouble else ())))
+        told = (self._trouble, "" if loopclock.now() - self._begun < HANGS else _HANGING)
+        return Report(stuck=(*self._problems, *filter(None, told)))
 
     async def run(self) -> Never:
         for store in (self._context.clusters.store, *(collection.store for collection in self._sources.all)):
@@ -201,7 +209,8 @@ class AccountController:
     async def _once(self) -> None:
         if self._closed:
             return
-        self._next = loopclock.now() + RESYNC
+        self._begun = loopclock.now()
+        self._next = self._begun + RESYNC
         self._idle.clear()
         try:
             await self._round()
@@ -212,6 +221,7 @@ class AccountController:
         else:
             self._failures, self._failing_since, self._trouble = 0, math.inf, ""
         finally:
+            self._begun = math.inf
             self._idle.set()
 
     def _failed(self, trouble: Exception) -> None:

@@ -31,7 +31,7 @@ from sunk.slurm.mirror.reading import MirrorPace
 from sunk.slurm.orders.accounts import AccountOrders, Accounts, Outcome, UserQos
 from sunk.slurm.records import Configuration, KnownUser
 from sunk.syncer.accounts.arrivals import DOUBT, SETTLE
-from sunk.syncer.accounts.controller import RECHECK, RESYNC, AccountController, AccountSources
+from sunk.syncer.accounts.controller import HANGS, RECHECK, RESYNC, AccountController, AccountSources
 from sunk.syncer.accounts.plan import Addition, Change, NewDefault, Plan, Removal, UserQosNames
 from sunk.syncer.accounts.source import FieldsManager, UserMap, WrittenMetadata
 
@@ -87,6 +87,8 @@ class Slurmdbd:
         self.asked = 0
         self.told: list[Plan] = []
         self.away: SlurmError | None = None
+        self.hangs: asyncio.Event | None = None
+        """It takes a question, and answers when this is set."""
         self.loses = False
         """It takes additions, and does nothing."""
         self.meanwhile: Callable[[], None] = lambda: None
@@ -97,6 +99,8 @@ class Slurmdbd:
     async def read(self, cluster: str) -> Accounts:
         assert cluster == CLUSTER
         self.asked += 1
+        if self.hangs is not None:
+            await self.hangs.wait()
         if self.away is not None:
             raise self.away
         found = Accounts(associations=tuple(self.database.rows.values()), qos=dict(self.database.qos))
@@ -509,3 +513,20 @@ async def test_a_group_that_is_suddenly_empty_is_reported_and_a_person_can_accep
         made.memory({names.ACCEPT_LOSS: "8"})
         await asyncio.sleep(10)
         assert (made.slurmdbd.database.of("u0"), made.stuck()) == ({}, ())
+
+
+async def test_a_slurmdbd_that_takes_a_question_and_does_not_answer_is_said() -> None:
+    made = theatre()
+    made.slurmdbd.hangs = asyncio.Event()
+    async with made.running():
+        await asyncio.sleep(60)
+        assert made.stuck() == ()
+        await asyncio.sleep(HANGS)
+        (sentence,) = made.stuck()
+        assert (
+            sentence
+            == "accounting.userAccounts: slurmdbd has not answered for 5 minutes: check its log and its database"
+        )
+        made.slurmdbd.hangs.set()
+        await asyncio.sleep(10)
+        assert (made.stuck(), set(made.slurmdbd.database.of("alice"))) == ((), {"lab"})
