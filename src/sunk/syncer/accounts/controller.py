@@ -277,7 +277,7 @@ class AccountController:
             wanted.rules,
             who,
             found,
-            served=memory.pairs(noted.data),
+            served=people.noted_accounts(noted.data),
             busy=self._busy(who, found),
             settled=self._settled(who),
             accepted_loss=accepted_loss(noted.metadata.annotations),

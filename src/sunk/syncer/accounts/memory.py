@@ -19,10 +19,6 @@ LARGEST: Final = 900_000
 """Bytes. An object may have a mebibyte and a half, a ConfigMap one."""
 
 
-def pairs(data: Mapping[str, str]) -> frozenset[Pair]:
-    return frozenset((user, account) for account, users in data.items() for user in users.split())
-
-
 def changed(before: Mapping[str, str], after: Collection[Pair]) -> dict[str, Any]:
     """What has to be merged into the data for it to say this; empty if it does."""
     wanted: dict[str, list[str]] = {}
