@@ -48,7 +48,8 @@ class Kubernetes(Client):
 
     theatre: "Theatre"
 
-    async def list(self, _: Resource[Any], scope: Scope = EVERYWHERE, **__: Any) -> Listing[Any]:
+    async def list(self, resource: Resource[Any], scope: Scope = EVERYWHERE, **_: Any) -> Listing[Any]:
+        assert resource.plural in {"configmaps", "slurmclusters"}
         name = scope.fields.split("=")[-1] or CLUSTER
         if name in self.theatre.unreadable:
             raise KubeUnreachable("GET: no answer")
