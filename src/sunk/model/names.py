@@ -70,7 +70,8 @@ SLURMD: Final = "slurmd"
 FORCE_DELETION: Final = f"{GROUP}/force-deletion"
 """Annotation "true": delete what has to go at once, with the jobs on it."""
 ACCEPT_LOSS: Final = f"{GROUP}/accept-loss"
-"""Annotation: the number of members whose loss a person has looked at and means."""
+"""Annotation: the number of members whose loss a person has looked at and means; of the ConfigMap that notes who has an
+account, the number of users who may leave their groups at once."""
 FINALIZER: Final = f"{GROUP}/safe-removal"
 
 # What Slurm says of a node. Labels of Pods for dashboards, never for logic; `drain` is also an annotation of Nodes.

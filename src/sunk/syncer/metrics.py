@@ -127,6 +127,12 @@ ACCOUNTS: Final[Table[AccountStatistics]] = (
         "gauge",
     ),
     Family(
+        "accounts_held",
+        "Associations that stay because too many users left their groups at once",
+        lambda stats: len(stats.last.held),
+        "gauge",
+    ),
+    Family(
         "accounts_unknown", "Users with an account that slurmctld does not know", lambda stats: stats.unknown, "gauge"
     ),
 )

@@ -120,6 +120,15 @@ async def test_qos_are_changed_and_given_back_to_the_account(accounts: Accounts)
         row = await _there(accounts, user, "made")
         assert (set(row.qos), row.default_qos) == ({str(qos["normal"]), str(qos["one"])}, qos["normal"])
         assert row.comment == "sunk qos=normal,one"
+    await accounts.orders.change(
+        accounts.cluster,
+        "made",
+        {"alice": ids["alice"]},
+        qos=UserQos(qos=(qos["high"], qos["normal"]), default=qos["high"]),
+        comment="sunk qos=high,normal default=high",
+        keeps_default=True,
+    )
+    assert (await _there(accounts, "alice", "made")).default_qos == qos["normal"]
     await accounts.orders.change(accounts.cluster, "made", {"bob": ids["bob"]}, qos=PLAIN, comment="sunk")
     row = await _there(accounts, "bob", "made")
     assert (row.qos, row.default_qos, row.comment) == ((), 0, "sunk")
@@ -151,6 +160,17 @@ async def test_a_limit_that_somebody_has_set_is_seen_and_so_is_that_of_an_accoun
     assert not (await _there(accounts, "alice", "made")).is_limited, "it is the account's"
     cluster.run("sacctmgr", "-i", "modify", "user", "alice", "where", "account=made", "set", change)
     assert (await _there(accounts, "alice", "made")).is_limited
+
+
+async def test_a_user_may_choose_the_default_qos_and_nothing_else(accounts: Accounts, cluster: Remote) -> None:
+    """So another default QOS says nothing about who has set it."""
+    qos = await accounts.qos()
+    await accounts.make("made", "alice", qos=UserQos(qos=(qos["high"], qos["normal"]), default=qos["normal"]))
+    mine = ("sacctmgr", "-i", "modify", "user", "where", "user=alice", "account=made", "set")
+    cluster.attempt("setpriv", f"--reuid={ALICE}", f"--regid={ALICE}", "--clear-groups", *mine, "defaultqos=high")
+    assert (await _there(accounts, "alice", "made")).default_qos == qos["high"]
+    cluster.attempt("setpriv", f"--reuid={ALICE}", f"--regid={ALICE}", "--clear-groups", *mine, "maxjobs=5")
+    assert not (await _there(accounts, "alice", "made")).is_limited
 
 
 async def test_a_qos_that_somebody_adds_is_seen(accounts: Accounts, cluster: Remote) -> None:

@@ -18,7 +18,8 @@ def job(seen: Situation) -> Verdict:
         return unknown(seen)
     reasons = [*_known_to_slurmctld(seen), *_association(seen), *_partitions(seen, seen.person), *_pending(seen)]
     unanswered = not any(pod.known for pod in seen.of(CONTROLLER)) or seen.slurm.partitions is None
-    return verdict(reasons, blind=unanswered or (enforced(seen.spec.accounting) and seen.slurm.associations is None))
+    unsure = unanswered or (enforced(seen.spec.accounting) and seen.slurm.associations is None)
+    return verdict(reasons, blind=unsure or not _has_open_partition(seen, seen.person))
 
 
 def _known_to_slurmctld(seen: Situation) -> Iterator[Reason]:
@@ -44,37 +45,50 @@ def _association(seen: Situation) -> Iterator[Reason]:
             yield _no_association(seen)
         return
     yield from _missing_accounts(seen)
-    if slurm.uid == UNKNOWN_UID:
-        yield Reason(
-            f"slurmctld read the association of {seen.name} before it knew the uid. It tries again every hour",
-            refuses=True,
-            advice=f"kubectl exec deploy/{seen.cluster}-controller -c slurmctld -- scontrol reconfigure",
-        )
-    if enforced(accounting) and not slurm.default_account:
+    yield from _in_slurmctld(seen)
+    if enforced(accounting) and slurm.default_account == "":
         yield Reason("without a default account, jobs have to name one (--account)")
     yield from _limits(slurm)
 
 
+def _in_slurmctld(seen: Situation) -> Iterator[Reason]:
+    """Whether slurmctld has the user as slurmdbd has, and with which uid."""
+    known, uid = seen.slurm.in_slurmctld, seen.slurm.uid
+    if seen.person is None or (known is not False and uid in {None, seen.person.uid}):
+        return
+    if known is False:
+        text = f"slurmctld does not have the association of {seen.name}, which is in slurmdbd"
+    elif uid == UNKNOWN_UID:
+        text = f"slurmctld read the association of {seen.name} before it knew the uid. It tries again every hour"
+    else:
+        text = f"slurmctld has uid {uid} for {seen.name} instead of {seen.person.uid}. It looks again every hour"
+    reconfigure = f"kubectl exec deploy/{seen.cluster}-controller -c slurmctld -- scontrol reconfigure"
+    yield Reason(text, refuses=enforced(seen.spec.accounting), advice=reconfigure)
+
+
 def _no_association(seen: Situation) -> Reason:
     text = f"{seen.name} has no association, and accounting.enforce demands one (Invalid account or account/partition)"
-    due = next((rule for rule in seen.rules if rule.applies), None)
-    if due is not None:
-        return Reason(
-            f"{text}. {due.path} gives account {due.account}, which the syncer has not created yet",
-            refuses=True,
-            advice=f"kubectl logs deploy/{clusterobjects.named(seen.cluster, clusterobjects.SYNCER)} -c syncer --tail 50",
-        )
+    add = f"kubectl exec {seen.cluster}-login-0 -c sshd -- sacctmgr -i add user {seen.name} account="
+    due = [rule for rule in seen.rules if rule.applies]
+    for rule in due:
+        if not rule.removed:
+            return Reason(
+                f"{text}. {rule.path} gives account {rule.account}, which the syncer has not created yet",
+                refuses=True,
+                advice=f"kubectl logs deploy/{clusterobjects.named(seen.cluster, clusterobjects.SYNCER)} -c syncer --tail 50",
+            )
+    if due:
+        gone = f"{due[0].path} gives account {due[0].account}, but somebody has removed it, so the syncer does not add it again"
+        return Reason(f"{text}. {gone}", refuses=True, advice=f"{add}{due[0].account}")
     rules = "No rule of accounting.userAccounts applies" if seen.rules else "accounting.userAccounts has no rules"
-    return Reason(
-        f"{text}. {rules}",
-        refuses=True,
-        advice=f"Add a rule, or: kubectl exec {seen.cluster}-login-0 -c sshd -- sacctmgr -i add user {seen.name} account=ACCOUNT",
-    )
+    return Reason(f"{text}. {rules}", refuses=True, advice=f"Add a rule, or: {add}ACCOUNT")
 
 
 def _missing_accounts(seen: Situation) -> Iterator[Reason]:
     for rule in seen.rules:
-        if rule.made is False:
+        if rule.removed:
+            yield Reason(f"account {rule.account} of {rule.path} is not there: somebody has removed it")
+        elif rule.made is False:
             yield Reason(f"account {rule.account} of {rule.path} is not there yet: the syncer creates it")
 
 
@@ -97,28 +111,67 @@ def _limits(slurm: SlurmView) -> Iterator[Reason]:
 
 
 def _partitions(seen: Situation, person: Person) -> Iterator[Reason]:
-    partitions = seen.slurm.partitions
-    if not partitions:
-        return
+    partitions = seen.slurm.partitions or ()
     closed = {one.name: why for one in partitions if (why := _closed(one, person, seen.slurm))}
     everywhere = len(closed) == len(partitions)
     for name, why in closed.items():
         yield Reason(f"partition {name} is closed: {why}", refuses=everywhere)
+    for one in partitions:
+        if one.name not in closed and (why := _perhaps_closed(one, seen.slurm)):
+            yield Reason(f"partition {one.name} is {why}, and which accounts are below them was not seen")
+
+
+def _has_open_partition(seen: Situation, person: Person) -> bool:
+    """Whether one is surely open. If there is none at all, that decides nothing."""
+    partitions = seen.slurm.partitions
+    return not partitions or any(
+        not _closed(one, person, seen.slurm) and not _perhaps_closed(one, seen.slurm) for one in partitions
+    )
 
 
 def _closed(partition: Partition, person: Person, slurm: SlurmView) -> str:
-    """Why the person cannot use a partition; empty if they can."""
+    """Why the person cannot use a partition; empty if they can, or if that was not seen."""
     if partition.state not in {"UP", ""}:
         return f"its state is {partition.state}"
     if partition.groups is not None and not any(person.is_in(group) for group in partition.groups):
         return f"it is for groups {', '.join(partition.groups)}"
-    accounts = {one.account for one in slurm.associations or ()}
-    if not accounts:
+    if slurm.parents is not None and (why := _by_account(partition, slurm)):
+        return f"it is {why}"
+    return _by_qos(partition, slurm)
+
+
+def _perhaps_closed(partition: Partition, slurm: SlurmView) -> str:
+    return _by_account(partition, slurm) if slurm.parents is None else ""
+
+
+def _by_account(partition: Partition, slurm: SlurmView) -> str:
+    """Whom a partition is for, if no account of the person is among these, or below one of them."""
+    lines = [_line(one.account, slurm.parents or {}) for one in slurm.associations or ()]
+    denied = set(partition.denied_accounts)
+    if not lines:
         return ""
-    if partition.accounts is not None and not accounts & set(partition.accounts):
-        return f"it is for accounts {', '.join(partition.accounts)}"
-    if partition.denied_accounts and accounts <= set(partition.denied_accounts):
-        return f"it is not for accounts {', '.join(partition.denied_accounts)}"
+    if partition.accounts is not None and all(line.isdisjoint(partition.accounts) for line in lines):
+        return f"for accounts {', '.join(partition.accounts)}"
+    if denied and (slurm.parents is None or not any(line.isdisjoint(denied) for line in lines)):
+        return f"not for accounts {', '.join(partition.denied_accounts)}"
+    return ""
+
+
+def _line(account: str, parents: dict[str, str]) -> set[str]:
+    """An account and all that are above it."""
+    line: set[str] = set()
+    while account and account not in line:
+        line.add(account)
+        account = parents.get(account, "")
+    return line
+
+
+def _by_qos(partition: Partition, slurm: SlurmView) -> str:
+    allowed = {name for one in slurm.associations or () for name in one.qos}
+    if allowed and partition.qos is not None and allowed.isdisjoint(partition.qos):
+        return f"it is for QOS {', '.join(partition.qos)}"
+    if allowed and allowed <= set(partition.denied_qos):
+        return f"it is not for QOS {', '.join(partition.denied_qos)}"
     return ""
 
 

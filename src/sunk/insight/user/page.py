@@ -113,10 +113,13 @@ def _slurm(found: Finding) -> Iterator[tuple[str, Text]]:
         yield "Slurm", Text(f"admin level {slurm.admin_level}")
     for rule in found.rules:
         whom = f"group {words(rule.group)}" if rule.group else "every user"
+        effect = (
+            "applies, but somebody has removed it" if rule.removed else "applies" if rule.applies else "does not apply"
+        )
         yield (
             "Rule",
             Text(
-                f"{rule.path}: {whom} → {rule.account}: {'applies' if rule.applies else 'does not apply'}",
+                f"{rule.path}: {whom} → {rule.account}: {effect}",
                 style="" if rule.applies else "dim",
             ),
         )

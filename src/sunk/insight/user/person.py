@@ -13,13 +13,12 @@ from typing import Final
 
 from msgspec import DecodeError, Struct, json
 
-from sunk.model.contract import people
+from sunk.model.contract import people, posix
 from sunk.model.contract.people import PeopleReport
 from sunk.model.refusal import Refusal
 
 VALUES: Final = "values"
 """Where users come from that no directory has."""
-_NAME: Final = re.compile(r"[a-z_][a-z0-9_.-]{0,31}")
 _KEYS: Final = "authorized_keys"
 _PASSWD_FIELDS: Final = 7
 _GROUP_FIELDS: Final = 4
@@ -95,9 +94,9 @@ class Published(Struct, frozen=True):
 
 def checked(name: str) -> str:
     """The name, which can now be an argument of any program. Refuses what no user can be called."""
-    if _NAME.fullmatch(name):
+    if posix.NAME.fullmatch(name):
         return name
-    if _NAME.fullmatch(name.lower()):
+    if posix.NAME.fullmatch(name.lower()):
         raise Refusal(f"{name!r} is not a valid user name: use lowercase letters, as in {name.lower()}")
     shown = name if len(name) <= 64 else f"{name[:64]}…"  # noqa: PLR2004 - enough to recognize it
     raise Refusal(
@@ -109,14 +108,14 @@ def checked(name: str) -> str:
 def find(name: str, published: Published, *, today: int) -> Person | None:
     """The person of this name; None if the files do not have it. `today` is in days since 1970."""
     fields = next(_lines(published.file(people.PASSWD), name, count=_PASSWD_FIELDS), None)
-    if fields is None or not (fields[2].isdigit() and fields[3].isdigit()):
+    uid, gid = (None, None) if fields is None else (posix.number(fields[2]), posix.number(fields[3]))
+    if fields is None or uid is None or gid is None:
         return None
-    gid = int(fields[3])
     source, dn = _origin(name, published)
     groups = tuple(_groups(name, gid, published.file(people.GROUP)))
     return Person(
         name,
-        uid=int(fields[2]),
+        uid=uid,
         gid=gid,
         gecos=fields[4],
         home=fields[5],
@@ -170,15 +169,16 @@ def _groups(name: str, gid: int, text: str) -> Iterator[Group]:
     primary = next((fields[0] for fields in known if fields[2] == str(gid)), "")
     yield Group(primary, gid, primary=True)
     for fields in known:
-        if fields[0] != primary and fields[2].isdigit() and name in fields[3].split(","):
-            yield Group(fields[0], int(fields[2]))
+        number = posix.number(fields[2])
+        if fields[0] != primary and number is not None and name in fields[3].split(","):
+            yield Group(fields[0], number)
 
 
 def is_expired(name: str, shadow: str, *, today: int) -> bool:
     """By the eighth field of a line of shadow, as PAM reads it: from that day on nobody gets in."""
     for fields in _lines(shadow, name, count=_SHADOW_EXPIRY + 1):
-        day = fields[_SHADOW_EXPIRY]
-        return day.isdigit() and int(day) <= today
+        day = posix.number(fields[_SHADOW_EXPIRY])
+        return day is not None and day <= today
     return False
 
 

@@ -16,7 +16,7 @@ from sunk.insight.user.login import login
 from sunk.insight.user.person import Person, Published, checked, day_of, find, password_ways, report_of
 from sunk.insight.user.rules import RuleView, rules_for
 from sunk.insight.user.situation import CONTROLLER, LOGIN, Situation, Verdict
-from sunk.insight.user.slurm import PodView, SlurmView
+from sunk.insight.user.slurm import Partition, PodView, SlurmView
 from sunk.kube.api.client import Client, Scope
 from sunk.kube.api.execution import Execution, execute
 from sunk.kube.core import CONFIG_MAPS, PODS, Pod
@@ -24,7 +24,7 @@ from sunk.kube.errors import Forbidden, KubeError, NotFound
 from sunk.model import names
 from sunk.model.cluster.kind import SlurmClusterSpec
 from sunk.model.contract import people
-from sunk.model.contract.clusterobjects import named
+from sunk.model.contract.clusterobjects import USER_ACCOUNTS, named
 from sunk.model.contract.people import PeopleReport
 from sunk.model.refusal import Refusal
 from sunk.objects.slurmclusters import SLURMCLUSTERS, SlurmCluster
@@ -109,7 +109,7 @@ class Survey:
             report=report_of(published),
             pods=views,
             slurm=slurm_view,
-            rules=rules_for(person, self._spec.accounting, slurm_view),
+            rules=rules_for(person, self._spec.accounting, slurm_view, noted=await self._noted()),
         )
         return Finding(
             name=self._name,
@@ -147,6 +147,13 @@ class Survey:
         except Forbidden:
             self.unseen.append(f"ConfigMap {name}: you may not read it")
         return None
+
+    async def _noted(self) -> frozenset[str]:
+        """The accounts in which the syncer has seen the person."""
+        if not self._spec.accounting.user_accounts.rules:
+            return frozenset()
+        data = await self._data(named(self._cluster, USER_ACCOUNTS)) or {}
+        return frozenset(account for user, account in people.noted_accounts(data) if user == self._name)
 
     async def _agent(self, seen: Situation) -> bool | None:
         if not seen.directories:
@@ -216,16 +223,25 @@ class Survey:
         uid = person.uid if person else next((view.uid for view in views if view.uid is not None), None)
         accounting = await self._accounting(where) if self._spec.accounting.enabled else SlurmView()
         jobs = await self._answer(where, slurm.jobs_command(uid)) if uid is not None else None
-        partitions = await self._answer(where, slurm.partitions_command())
+        answer = await self._answer(where, slurm.partitions_command())
+        partitions = None if answer is None else slurm.partitions(answer)
         return SlurmView(
             associations=accounting.associations,
             default_account=accounting.default_account,
             admin_level=accounting.admin_level,
             qos=accounting.qos,
             uid=accounting.uid,
+            in_slurmctld=accounting.in_slurmctld,
             jobs=None if jobs is None else slurm.jobs(jobs),
-            partitions=None if partitions is None else slurm.partitions(partitions),
+            partitions=partitions,
+            parents=await self._parents(where, partitions or ()),
         )
+
+    async def _parents(self, where: Sequence[Pod], partitions: Sequence[Partition]) -> dict[str, str] | None:
+        if not any(one.accounts is not None or one.denied_accounts for one in partitions):
+            return None
+        answer = await self._answer(where, slurm.parents_command(cluster=self._cluster))
+        return None if answer is None else slurm.parents(answer)
 
     async def _accounting(self, where: Sequence[Pod]) -> SlurmView:
         held = await self._answer(where, slurm.associations_command(self._name, cluster=self._cluster))
@@ -234,16 +250,19 @@ class Survey:
         associations = slurm.associations(held)
         if not associations:
             return SlurmView(associations=())
-        account, level = slurm.user(await self._answer(where, slurm.user_command(self._name)) or "")
+        settings = await self._answer(where, slurm.user_command(self._name))
+        account, level = (None, "") if settings is None else slurm.user(settings)
         used = {name for one in associations for name in (*one.qos, one.default_qos)}
         limits = slurm.qos(await self._answer(where, slurm.qos_command()) or "")
-        cached = await self._answer(where, slurm.cached_user_command(self._name)) or ""
+        cached = await self._answer(where, slurm.cached_user_command(self._name))
+        uid = slurm.cached_uid(cached or "", self._name)
         return SlurmView(
             associations=associations,
             default_account=account,
             admin_level=level,
             qos=tuple(one for one in limits if one.name in used),
-            uid=slurm.cached_uid(cached, self._name),
+            uid=uid,
+            in_slurmctld=None if cached is None else uid is not None,
         )
 
     async def _answer(self, where: Sequence[Pod], command: Sequence[str]) -> str | None:

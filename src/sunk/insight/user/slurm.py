@@ -90,13 +90,18 @@ class SlurmView(Struct, frozen=True):
     """What was answered. None stands for what was not asked, or not answered."""
 
     associations: tuple[Association, ...] | None = None
-    default_account: str = ""
+    default_account: str | None = None
+    """Empty: slurmdbd has none."""
     admin_level: str = ""
     qos: tuple[Qos, ...] = ()
     jobs: tuple[Job, ...] | None = None
     partitions: tuple[Partition, ...] | None = None
+    parents: dict[str, str] | None = None
+    """By account: the one above it. Asked only where a partition is for some accounts."""
     uid: int | None = None
     """The uid that slurmctld has for the user of its associations."""
+    in_slurmctld: bool | None = None
+    """Whether slurmctld has that user; None if it was not asked."""
 
 
 class PodView(Struct, frozen=True):
@@ -118,6 +123,10 @@ class PodView(Struct, frozen=True):
 
 def associations_command(name: str, *, cluster: str) -> tuple[str, ...]:
     return (*_LIST, "associations", f"user={name}", f"cluster={cluster}", f"format={','.join(_ASSOCIATION)}")
+
+
+def parents_command(*, cluster: str) -> tuple[str, ...]:
+    return (*_LIST, "associations", f"cluster={cluster}", "format=User,Account,ParentName")
 
 
 def user_command(name: str) -> tuple[str, ...]:
@@ -153,6 +162,10 @@ def associations(text: str) -> tuple[Association, ...]:
         Association(account, partition, qos=_split(qos), default_qos=default, limits=_set(LIMITS, limits))
         for account, partition, qos, default, *limits in _rows(text, columns=len(_ASSOCIATION))
     )
+
+
+def parents(text: str) -> dict[str, str]:
+    return {account: parent for name, account, parent in _rows(text, columns=3) if not name}
 
 
 def qos(text: str) -> tuple[Qos, ...]:

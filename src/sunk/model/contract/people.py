@@ -8,6 +8,7 @@ login.
 The operator creates these ConfigMaps and never writes their data; the agent writes their data and may touch nothing else.
 """
 
+from collections.abc import Mapping
 from datetime import datetime
 from hashlib import sha256
 from typing import Final
@@ -104,6 +105,11 @@ class PeopleReport(Struct, frozen=True, gc=False, rename="camel", omit_defaults=
     directories: tuple[DirectoryReport, ...] = ()
     written: datetime | None = None
     """When users or groups last changed."""
+
+
+def noted_accounts(data: Mapping[str, str]) -> frozenset[tuple[str, str]]:
+    """Users and the accounts in which the syncer has seen them, out of the ConfigMap in which it notes that."""
+    return frozenset((user, account) for account, users in data.items() for user in users.split())
 
 
 def fingerprint(settings: str) -> str:

@@ -96,10 +96,17 @@ class AccountOrders:
         )
         await self._ask(partial(self._wire.add_users, grant))
 
-    async def change(
-        self, cluster: str, account: str, associations: Mapping[str, int], *, qos: UserQos, comment: str
+    async def change(  # noqa: PLR0913 - as above
+        self,
+        cluster: str,
+        account: str,
+        associations: Mapping[str, int],
+        *,
+        qos: UserQos,
+        comment: str,
+        keeps_default: bool = False,
     ) -> None:
-        """Change the QOS of users, whose associations in the account are given by number."""
+        """Change the QOS of users, whose associations in the account are given by number; the default one if wanted."""
         grant = Grant(
             cluster=cluster,
             account=_name(account),
@@ -107,7 +114,7 @@ class AccountOrders:
             ids=tuple(associations.values()),
             comment=_comment(comment),
             qos=tuple(map(str, qos.qos)) or ("",),
-            default_qos=qos.default or OF_THE_ACCOUNT,
+            default_qos=LEAVE if keeps_default else qos.default or OF_THE_ACCOUNT,
         )
         await self._ask(partial(self._wire.change, grant))
 
@@ -154,8 +161,13 @@ def in_batches(users: Iterable[str]) -> Iterator[tuple[str, ...]]:
     return (everybody[start : start + MOST] for start in range(0, len(everybody), MOST))
 
 
+def is_name(name: str) -> bool:
+    """Whether slurmdbd can be told this name."""
+    return _NAME.fullmatch(name) is not None
+
+
 def _name(name: str) -> str:
-    if not _NAME.fullmatch(name):
+    if not is_name(name):
         raise ValueError(f"not a name that slurmdbd is told: {name[:80]!r}")
     return name
 

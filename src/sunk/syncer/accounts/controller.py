@@ -21,17 +21,18 @@ from sunk.kube.control.events import about
 from sunk.kube.core import CONFIG_MAPS, ConfigMap
 from sunk.kube.errors import KubeError
 from sunk.kube.resource import Key
-from sunk.model import loopclock
+from sunk.model import loopclock, names
 from sunk.model.backoff import BackOff
 from sunk.model.cluster.daemons import AccountRule
 from sunk.model.cluster.kind import SLURMCLUSTER
 from sunk.model.contract import clusterobjects, people
 from sunk.model.contract.report import Report
 from sunk.model.faults import survived
+from sunk.model.loss import accepted_loss
 from sunk.objects.slurmclusters import SlurmCluster
 from sunk.slurm.errors import SlurmError
 from sunk.slurm.mirror.accounting import SLURMDBD
-from sunk.slurm.mirror.confidence import Known
+from sunk.slurm.mirror.confidence import Known, Stale
 from sunk.slurm.orders.accounts import AccountOrders, Accounts
 from sunk.syncer.accounts import memory, source
 from sunk.syncer.accounts.arrivals import Arrivals, Strangers, unknown
@@ -57,8 +58,13 @@ REFUSED: Final = 60.0
 """Seconds after which it is tried again what slurmdbd has refused."""
 LASTS: Final = 120.0
 """Seconds for which slurmdbd may fail before it is reported: a start takes its time."""
+HANGS: Final = 300.0
+"""Seconds without an answer before that is reported. Orders for many users may take minutes."""
 SHUT_DOWN: Final = 5.0
 """Seconds to wait for slurmdbd at the end. What was not committed is undone."""
+_HANGING: Final = (
+    f"accounting.userAccounts: slurmdbd has not answered for {HANGS / 60:.0f} minutes: check its log and its database"
+)
 _SHOWN: Final = 3
 
 
@@ -91,7 +97,8 @@ class AccountSettings(Struct, frozen=True):
     """What the SlurmCluster says about it."""
 
     rules: tuple[AccountRule, ...]
-    has_directories: bool
+    directories: tuple[str, ...]
+    """Those that are enabled, by name."""
 
 
 class AccountStatistics(Struct):
@@ -110,8 +117,8 @@ def settings(cluster: SlurmCluster | None) -> AccountSettings | None:
     if cluster is None or not cluster.spec.accounting.enabled:
         return None
     rules = cluster.spec.accounting.user_accounts.rules
-    directories = any(directory.enabled for directory in cluster.spec.directory_service.directories)
-    return AccountSettings(rules=rules, has_directories=directories) if rules else None
+    directories = tuple(each.name for each in cluster.spec.directory_service.directories if each.enabled)
+    return AccountSettings(rules=rules, directories=directories) if rules else None
 
 
 class AccountController:
@@ -142,6 +149,8 @@ class AccountController:
         self._added: set[Pair] = set()
         """By the last round."""
         self._next = 0.0
+        self._begun = math.inf
+        """When the round that is under way has begun."""
         self._closed = False
         self._idle = asyncio.Event()
         self._idle.set()
@@ -152,7 +161,8 @@ class AccountController:
         return not self._idle.is_set()
 
     def report(self) -> Report:
-        return Report(stuck=(*self._problems, *((self._trouble,) if self._trouble else ())))
+        told = (self._trouble, "" if loopclock.now() - self._begun < HANGS else _HANGING)
+        return Report(stuck=(*self._problems, *filter(None, told)))
 
     async def run(self) -> Never:
         for store in (self._context.clusters.store, *(collection.store for collection in self._sources.all)):
@@ -162,6 +172,7 @@ class AccountController:
             subscriptions.callback(self._context.clusters.store.subscribe(self._on_cluster))
             for users in (self._sources.directory, self._sources.users):
                 subscriptions.callback(users.store.subscribe(self._on_users))
+            subscriptions.callback(self._sources.memory.store.subscribe(self._on_memory))
             while True:
                 self._changed.clear()
                 with survived(self.name):
@@ -183,6 +194,12 @@ class AccountController:
         if before is None or after is None or before.data != after.data:
             self._changed.set()
 
+    def _on_memory(self, _: Key, before: ConfigMap | None, after: ConfigMap | None) -> None:
+        """Only what a person says of it."""
+        said = [accepted_loss(each.metadata.annotations) for each in (before, after) if each is not None]
+        if len(set(said)) > 1:
+            self._changed.set()
+
     async def _wait(self) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(max(self._next - loopclock.now(), GATHER)):
@@ -192,17 +209,19 @@ class AccountController:
     async def _once(self) -> None:
         if self._closed:
             return
-        self._next = loopclock.now() + RESYNC
+        self._begun = loopclock.now()
+        self._next = self._begun + RESYNC
         self._idle.clear()
         try:
             await self._round()
-        except (SlurmError, KubeError) as trouble:
+        except (SlurmError, KubeError, Stale) as trouble:
             self._failed(trouble)
         except NotLeading:
             self._next = loopclock.now() + SOON
         else:
             self._failures, self._failing_since, self._trouble = 0, math.inf, ""
         finally:
+            self._begun = math.inf
             self._idle.set()
 
     def _failed(self, trouble: Exception) -> None:
@@ -224,6 +243,7 @@ class AccountController:
             self._next = loopclock.now() + SOON
             return
         runs = await self._context.library.configuration()
+        await self._sources.memory.catch_up()
         noted = self._sources.memory.store.get(self._named(clusterobjects.USER_ACCOUNTS))
         if runs.accounting != SLURMDBD or noted is None:
             self._lacking(noted)
@@ -237,26 +257,45 @@ class AccountController:
 
     async def _keep(self, wanted: AccountSettings, accounts: Accounts, *, cluster: str, noted: ConfigMap) -> None:
         who = self._people(wanted)
-        found = Found(associations=accounts.associations, qos=accounts.qos)
-        settled = self._settled(who)
-        made = plan(
-            wanted.rules,
-            who,
-            found,
-            served=memory.pairs(noted.data),
-            busy=self._busy(who, found),
-            settled=settled,
-        )
+        made = self._plan(wanted, who, accounts, noted)
         executor = Executor(self._orders, cluster=cluster, qos=accounts.qos, may_write=self._context.may_write)
         try:
-            await executor.execute(made)
+            await executor.execute(made.giving)
+            if not made.taking.is_empty:
+                wanted, accounts = await self._as_of_now(cluster)
+                who = self._people(wanted)
+                made, executor.qos = self._plan(wanted, who, accounts, noted), accounts.qos
+                await executor.execute(made.taking)
         finally:
             self._tell(made, executor)
         await self._remember(noted, made.served)
-        await self._ask_slurmctld(who, found, made)
+        await self._ask_slurmctld(who, accounts, given=made.given & self._settled(who))
+
+    def _plan(self, wanted: AccountSettings, who: People, accounts: Accounts, noted: ConfigMap) -> Plan:
+        found = Found(associations=accounts.associations, qos=accounts.qos)
+        return plan(
+            wanted.rules,
+            who,
+            found,
+            served=people.noted_accounts(noted.data),
+            busy=self._busy(who, found),
+            settled=self._settled(who),
+            accepted_loss=accepted_loss(noted.metadata.annotations),
+        )
+
+    async def _as_of_now(self, cluster: str) -> tuple[AccountSettings, Accounts]:
+        """All that decides who loses something, read for that: a watch may be behind, and orders take their time."""
+        for collection in (self._context.clusters, self._sources.directory, self._sources.users):
+            await collection.catch_up()
+        await self._context.mirror.read_after()
+        accounts = await self._orders.read(cluster)
+        wanted = settings(self._context.clusters.store.get(self._key))
+        if wanted is None or accounts.unreadable or not _is_registered(accounts):
+            raise Stale("what the rules or slurmdbd say has changed meanwhile")
+        return wanted, accounts
 
     def _people(self, wanted: AccountSettings) -> People:
-        return source.read(directory=self._directory, users=self._users, has_directories=wanted.has_directories)
+        return source.read(directory=self._directory, users=self._users, directories=wanted.directories)
 
     @property
     def _directory(self) -> UserMap | None:
@@ -300,19 +339,20 @@ class AccountController:
     async def _remember(self, noted: ConfigMap, pairs: frozenset[Pair]) -> None:
         written = memory.changed(noted.data, pairs)
         if written:
-            patch = Merge({"metadata": {"uid": noted.metadata.uid}, "data": written})
+            at = {"uid": noted.metadata.uid, "resourceVersion": noted.metadata.resource_version}
+            patch = Merge({"metadata": at, "data": written})
             await self._sources.memory.patch(noted.key, patch)
 
-    async def _ask_slurmctld(self, who: People, found: Found, made: Plan) -> None:
-        """Whether it knows those who have an account; if not, have it look."""
+    async def _ask_slurmctld(self, who: People, accounts: Accounts, *, given: frozenset[str]) -> None:
+        """Whether it knows those who have an account; if not, have it look. Of those who are new it could not know yet."""
         try:
             known = await self._orders.known_users()
         except SlurmError as trouble:
             log.debug("cannot ask slurmctld for its users: %s", trouble)
             return
         now = loopclock.now()
-        defaults = {row.user for row in found.associations if row.is_default}
-        missing = unknown(who.users, given=made.given, defaults=defaults, known=known)
+        defaults = {row.user for row in accounts.associations if row.is_default}
+        missing = unknown(who.users, given=given, defaults=defaults, known=known)
         self._strangers.note(missing, now=now)
         self.statistics.unknown = len(missing)
         if due := self._strangers.reconfigure(now=now):
@@ -337,7 +377,7 @@ class AccountController:
         counts.changed += len(executor.changed)
         counts.removed += len(executor.removed)
         counts.refused += executor.refused
-        self._problems = (*made.problems, *executor.refusals[:_SHOWN])
+        self._problems = (*made.problems, *self._held(made.held), *executor.refusals[:_SHOWN])
         if lost := executor.added & self._added:
             self._problems = (*self._problems, _lost(lost))
         if executor.refusals or lost:
@@ -352,6 +392,17 @@ class AccountController:
         if summary := executor.summary():
             log.info("accounts of users: %s", summary)
             self._record(summary)
+
+    def _held(self, pairs: tuple[Pair, ...]) -> tuple[str, ...]:
+        if not pairs:
+            return ()
+        accounts = _list(sorted({account for _, account in pairs}))
+        note = self._named(clusterobjects.USER_ACCOUNTS)
+        accept = (
+            f"kubectl annotate --overwrite -n {note.namespace} configmap {note.name} {names.ACCEPT_LOSS}={len(pairs)}"
+        )
+        seem = f"{len(pairs)} users seem to have left the groups of {accounts} at once, and keep their accounts"
+        return (f"{seem}: check the directory. To let them go: {accept}",)
 
     def _record(self, summary: str) -> None:
         cluster = self._context.clusters.store.get(self._key)

@@ -11,7 +11,7 @@ from typing import Final
 
 from sunk.slurm.errors import Denied, SlurmError, Unauthenticated, Unreachable
 from sunk.slurm.orders.accounts import AccountOrders, UserQos, in_batches
-from sunk.syncer.accounts.plan import Pair, Plan, UserQosNames
+from sunk.syncer.accounts.plan import Change, Pair, Plan, UserQosNames
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,8 @@ class Executor:
     ) -> None:
         self._orders = orders
         self._cluster = cluster
-        self._qos = qos
+        self.qos = qos
+        """Numbers by name, as slurmdbd had them when the plan was made."""
         self._may_write = may_write
         self.added: set[Pair] = set()
         self.changed: set[Pair] = set()
@@ -57,7 +58,7 @@ class Executor:
             done = await self._give(add, addition.users)
             self.added |= {(user, addition.account) for user in done}
         for change in plan.changes:
-            alter = self._changing(change.account, qos=change.qos, associations=change.associations)
+            alter = self._changing(change)
             self.changed |= {(user, change.account) for user in await self._give(alter, change.associations)}
         for default in plan.defaults:
             await self._give(self._defaulting(default.account), default.users)
@@ -87,10 +88,16 @@ class Executor:
 
         return add
 
-    def _changing(self, account: str, *, qos: UserQosNames, associations: Mapping[str, int]) -> Order:
+    def _changing(self, wanted: Change) -> Order:
         async def change(users: tuple[str, ...]) -> None:
-            chosen = {user: associations[user] for user in users}
-            await self._orders.change(self._cluster, account, chosen, qos=self._numbers(qos), comment=qos.mark)
+            await self._orders.change(
+                self._cluster,
+                wanted.account,
+                {user: wanted.associations[user] for user in users},
+                qos=self._numbers(wanted.qos),
+                comment=wanted.qos.mark,
+                keeps_default=wanted.keeps_default,
+            )
 
         return change
 
@@ -121,6 +128,9 @@ class Executor:
                 split = self._refused(trouble, several=len(batch) > 1)
                 half = len(batch) // 2
                 waiting = [*((batch[:half], batch[half:]) if split else ()), *waiting]
+            except ValueError as trouble:  # not sent at all
+                self.refused += 1
+                self.refusals.append(str(trouble))
             else:
                 done += batch
         return done
@@ -137,7 +147,7 @@ class Executor:
 
     def _numbers(self, names: UserQosNames) -> UserQos:
         return UserQos(
-            qos=tuple(self._qos[name] for name in names.qos), default=self._qos[names.default] if names.default else 0
+            qos=tuple(self.qos[name] for name in names.qos), default=self.qos[names.default] if names.default else 0
         )
 
     def _check(self) -> None:

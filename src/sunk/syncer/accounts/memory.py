@@ -4,6 +4,9 @@ It is what tells an association that an administrator has removed from one that 
 has shown is noted, never what it was told: an order that was taken and came to nothing must not look like a removal. So
 after every addition slurmdbd is read again. One that is removed in just that moment comes back once.
 
+A process that has just begun to lead must know what the one before it has noted a moment ago. So the note is read for every
+decision, and written only over what was read.
+
 The operator makes the ConfigMap, empty, and never writes its data. Without it nothing is given to anybody.
 """
 
@@ -14,10 +17,6 @@ from sunk.syncer.accounts.plan import Pair
 
 LARGEST: Final = 900_000
 """Bytes. An object may have a mebibyte and a half, a ConfigMap one."""
-
-
-def pairs(data: Mapping[str, str]) -> frozenset[Pair]:
-    return frozenset((user, account) for account, users in data.items() for user in users.split())
 
 
 def changed(before: Mapping[str, str], after: Collection[Pair]) -> dict[str, Any]:

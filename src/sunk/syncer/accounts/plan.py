@@ -4,7 +4,8 @@
 format=user,account,qos,comment`). One that we make says `sunk`, and the QOS that we gave it. It is ours for as long as
 it is exactly as that comment says: with these QOS, for all partitions, without limits of its own, and with no other
 association of the user in this account. Whoever changes any of it, the comment included, has taken it over, and we touch
-it no more.
+it no more. What is the default, account or QOS, is no part of it: users may choose that themselves (`sacctmgr modify user`),
+and whoever does so must not keep the account for good. What they have chosen stays, as long as it is allowed.
 
 **What was removed.** slurmdbd forgets a young association when it is removed, so it cannot tell one that an administrator
 has taken away from one that never was. Hence what was there is noted (`memory`): a user who should have an account, has had
@@ -14,11 +15,14 @@ back meanwhile, or the account itself is gone, as in a new database.
 **Who loses something.** Only who is there and no longer in any group that gives the account, and only what is ours, and
 not while jobs of the user are in it. Who has vanished from the directory keeps it: nobody can submit a job as a user who
 is not known, and the history stays whole. A group that does not exist is taken for a mistake, and costs nobody anything.
+Nor does a group that has lost most of its members at once, or many groups together: a directory that withholds members says
+just that. A person can accept it by number. A rule that is taken away is a person's word, and needs no other.
 
 Rejected: to compare the QOS alone, without a mark. An administrator may want just what a rule says, and want it to stay.
 """
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from itertools import groupby
 from typing import Final
@@ -26,9 +30,12 @@ from typing import Final
 from msgspec import Struct, field
 
 from sunk.model.cluster.daemons import AccountRule
+from sunk.slurm.orders.accounts import is_name
 from sunk.slurm.records import Association
 from sunk.syncer.accounts.source import People
 
+FEW: Final = 5
+"""So many users may always leave at once."""
 MARK: Final = "sunk"
 _MARKED: Final = re.compile(r"sunk(?: qos=([a-z0-9_.,-]+))?(?: default=([a-z0-9_.-]+))?")
 
@@ -93,6 +100,8 @@ class Change(Struct, frozen=True):
     account: str
     qos: UserQosNames
     associations: Mapping[str, int]
+    keeps_default: bool = False
+    """They have chosen another default QOS than the rules say."""
 
 
 class Removal(Struct, frozen=True):
@@ -128,10 +137,22 @@ class Plan(Struct, frozen=True):
     """To be added when slurmctld surely knows the user."""
     withheld: tuple[Pair, ...] = ()
     """Wanted, and removed by somebody else."""
+    held: tuple[Pair, ...] = ()
+    """Said to have left their groups, and not believed: too many at once."""
     foreign: tuple[Pair, ...] = ()
     """Wanted otherwise or no longer, and not ours: somebody has made or changed them."""
     problems: tuple[str, ...] = ()
     """What is wrong with the rules, each in a sentence."""
+
+    @property
+    def giving(self) -> "Plan":
+        """What of it nobody loses anything by."""
+        return Plan(accounts=self.accounts, additions=self.additions)
+
+    @property
+    def taking(self) -> "Plan":
+        """What of it overwrites or removes something."""
+        return Plan(changes=self.changes, defaults=self.defaults, removals=self.removals)
 
     @property
     def is_empty(self) -> bool:
@@ -152,11 +173,11 @@ def ours(rows: Collection[Association], *, qos: Mapping[str, int]) -> bool:
         return False
     (row,) = rows
     said = marked(row.comment)
-    if said is None or row.partition or row.is_limited:
+    if said is None or row.partition or row.is_limited or not is_name(row.account.lower()):
         return False
     # A QOS that was deleted is gone from the association too, and nobody has touched that.
     left = {str(qos[name]) for name in said.qos if name in qos}
-    return set(row.qos) == left and row.default_qos == qos.get(said.default, 0)
+    return set(row.qos) == left
 
 
 def plan(  # noqa: PLR0913 - all that it depends on
@@ -167,13 +188,14 @@ def plan(  # noqa: PLR0913 - all that it depends on
     served: Collection[Pair] = frozenset(),
     busy: Collection[Pair] = frozenset(),
     settled: Collection[str] | None = None,
+    accepted_loss: int = 0,
 ) -> Plan:
     """What to do.
 
     `served` are those who have had an account, `busy` those with jobs in one, `settled` those whom slurmctld surely knows
-    (all, if None).
+    (all, if None). `accepted_loss` is how many a person says may leave their groups at once.
     """
-    return _Planner(tuple(rules), people, found, frozenset(served), frozenset(busy), settled).plan()
+    return _Planner(tuple(rules), people, found, frozenset(served), frozenset(busy), settled, accepted_loss).plan()
 
 
 class _Planner:
@@ -185,6 +207,7 @@ class _Planner:
         served: frozenset[Pair],
         busy: frozenset[Pair],
         settled: Collection[str] | None,
+        accepted_loss: int,
     ) -> None:
         self._rules, self._people, self._found = rules, people, found
         self._busy, self._settled = busy, settled
@@ -196,6 +219,20 @@ class _Planner:
         self._unsure = frozenset(rule.account for rule in rules if people.members(rule.group) is None)
         """Accounts of which nobody can tell who has left them."""
         self._order = {account: number for number, account in enumerate(dict.fromkeys(rule.account for rule in rules))}
+        held = self._implausible()
+        self._held = held if len(held) > accepted_loss else ()
+        self._unsure |= {account for _, account in self._held}
+
+    def _implausible(self) -> tuple[Pair, ...]:
+        """Who seems to have left the groups of an account, or of all accounts, together with most of their members."""
+        by_group = self._order.keys() - {rule.account for rule in self._rules if not rule.group}
+        users = self._people.users
+        given = [pair for pair in self._pairs if pair[1] in by_group and pair[0] in users and self._is_ours(pair)]
+        lost = sorted(pair for pair in given if self._has_left(pair))
+        if _too_many(len(lost), of=len(given)):
+            return tuple(lost)
+        had, gone = Counter(account for _, account in given), Counter(account for _, account in lost)
+        return tuple(pair for pair in lost if _too_many(gone[pair[1]], of=had[pair[1]]))
 
     def plan(self) -> Plan:
         missing = [pair for pair in self._wanted if pair not in self._pairs]
@@ -218,6 +255,7 @@ class _Planner:
             waiting=tuple(sorted(pair for pair in leaving if self._is_ours(pair) and pair in self._busy)),
             arriving=arriving,
             withheld=withheld,
+            held=self._held,
             foreign=self._foreign(leaving),
             problems=problems(self._rules, self._people, qos=self._found.qos),
         )
@@ -277,11 +315,25 @@ class _Planner:
         return self._order.get(pair[1], len(self._order)), pair[1]
 
     def _changes(self, pairs: Iterable[Pair]) -> tuple[Change, ...]:
-        keyed = sorted((account, self._wanted[user, account].qos, user) for user, account in pairs)
-        return tuple(
-            Change(account=account, qos=qos, associations={row[2]: self._id(row[2], account) for row in rows})
-            for (account, qos), rows in groupby(keyed, key=lambda row: row[:2])
+        keyed = sorted(
+            (account, self._wanted[user, account].qos, self._has_chosen(user, account), user) for user, account in pairs
         )
+        return tuple(
+            Change(
+                account=account,
+                qos=qos,
+                associations={row[3]: self._id(row[3], account) for row in rows},
+                keeps_default=chosen,
+            )
+            for (account, qos, chosen), rows in groupby(keyed, key=lambda row: row[:3])
+        )
+
+    def _has_chosen(self, user: str, account: str) -> bool:
+        """Whether the user has another default QOS than we gave, and may keep it."""
+        (row,) = self._pairs[user, account]
+        qos, said = self._found.qos, marked(row.comment) or UserQosNames()
+        allowed = {qos[name] for name in self._wanted[user, account].qos.qos}
+        return row.default_qos != qos.get(said.default, 0) and row.default_qos in allowed
 
     def _removals(self, pairs: Iterable[Pair]) -> tuple[Removal, ...]:
         """The default accounts last: of somebody who loses all of them slurmdbd removes no other one before."""
@@ -310,6 +362,10 @@ class _Planner:
     def _id(self, user: str, account: str) -> int:
         (row,) = self._pairs[user, account]
         return row.id
+
+
+def _too_many(lost: int, *, of: int) -> bool:
+    return lost > FEW and lost * 2 > of
 
 
 def wanted(rules: Iterable[AccountRule], people: People, *, qos: Mapping[str, int]) -> dict[Pair, Wanted]:

@@ -9,20 +9,17 @@ complete, and nobody loses anything for not being in a list that is not.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 from typing import Final
 
-from msgspec import Struct, field
+from msgspec import DecodeError, Struct, field, json
 
 from sunk.kube.resource import Metadata, Record, Resource
-from sunk.model.contract import people
+from sunk.model.contract import people, posix
+from sunk.model.contract.people import PeopleReport
 
-LEAST: Final = 500
-"""libnss-extrausers overlooks smaller numbers, so whoever has one is nobody."""
-_NAME: Final = re.compile(r"[a-z_][a-z0-9_.-]{0,31}")
 _GROUP: Final = re.compile(r"[^\s:,]{1,256}")
-_DIGITS: Final = 10
 _PASSWD_FIELDS: Final = 7
 _GROUP_FIELDS: Final = 4
 
@@ -85,8 +82,11 @@ class People(Struct, frozen=True):
         return (found.members & self.users.keys()) | frozenset(primary)
 
 
-def read(*, directory: UserMap | None, users: UserMap | None, has_directories: bool) -> People:
-    """Everybody. `directory` is what the agent has written, in which the users of the values are too."""
+def read(*, directory: UserMap | None, users: UserMap | None, directories: Collection[str]) -> People:
+    """Everybody. `directory` is what the agent has written, in which the users of the values are too.
+
+    `directories` are all that there are by the values: of one that was never read, nobody knows whom it has.
+    """
     published = directory is not None and people.PASSWD in directory.data
     chosen = directory if published else users
     if chosen is None:
@@ -94,7 +94,18 @@ def read(*, directory: UserMap | None, users: UserMap | None, has_directories: b
     return People(
         users=dict(_users(chosen.data.get(people.PASSWD, ""))),
         groups=dict(_groups(chosen.data.get(people.GROUP, ""))),
-        complete=published or not has_directories,
+        complete=_have_been_read(chosen) >= set(directories),
+    )
+
+
+def _have_been_read(chosen: UserMap) -> frozenset[str]:
+    """The directories whose users and groups are in here: as they are now, or as they were before they went down."""
+    try:
+        report = json.decode(chosen.data.get(people.REPORT, "{}"), type=PeopleReport)
+    except DecodeError:
+        return frozenset()
+    return frozenset(
+        each.name for each in report.directories if each.state == people.AVAILABLE or each.users or each.groups
     )
 
 
@@ -108,17 +119,20 @@ def last_change(*, directory: UserMap | None, users: UserMap | None) -> datetime
 
 def _users(text: str) -> Iterator[tuple[str, User]]:
     for fields in _lines(text, count=_PASSWD_FIELDS):
-        uid, gid = _number(fields[2]), _number(fields[3])
-        if _NAME.fullmatch(fields[0]) and uid is not None and gid is not None and uid >= LEAST:
-            yield fields[0], User(uid=uid, gid=gid)
+        name, uid, gid = fields[0], posix.number(fields[2]), posix.number(fields[3])
+        if uid is None or gid is None or not (posix.is_free(uid) and gid < posix.NOBODY):
+            continue
+        # A user of the image comes before one of the same name in these files.
+        if posix.NAME.fullmatch(name) and name not in posix.USERS:
+            yield name, User(uid=uid, gid=gid)
 
 
 def _groups(text: str) -> Iterator[tuple[str, Group]]:
     for fields in _lines(text, count=_GROUP_FIELDS):
-        gid = _number(fields[2])
-        if _GROUP.fullmatch(fields[0]) and gid is not None:
+        gid = posix.number(fields[2])
+        if _GROUP.fullmatch(fields[0]) and gid is not None and gid < posix.NOBODY:
             listed = (name.strip() for name in fields[3].split(","))
-            yield fields[0], Group(gid=gid, members=frozenset(filter(_NAME.fullmatch, listed)))
+            yield fields[0], Group(gid=gid, members=frozenset(filter(posix.NAME.fullmatch, listed)))
 
 
 def _lines(text: str, *, count: int) -> Iterator[list[str]]:
@@ -129,10 +143,3 @@ def _lines(text: str, *, count: int) -> Iterator[list[str]]:
         if len(fields) == count and fields[0] not in seen:
             seen.add(fields[0])
             yield fields
-
-
-def _number(text: str) -> int | None:
-    # Python reads no number of thousands of digits.
-    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS):
-        return None
-    return int(text) if int(text) < (1 << 32) - 1 else None

@@ -233,3 +233,13 @@ def test_a_report_is_read() -> None:
     assert report is not None
     assert report.directories[0].users == 3
     assert report_of(Published()) is None
+
+
+@pytest.mark.parametrize("odd", ["²", "1" * 5000, "-1", "x"])
+def test_a_number_that_is_none_ends_nothing(odd: str) -> None:
+    """The users of the values may be anybody's."""
+    group = f"{GROUP}odd:*:{odd}:bob\n"
+    bob = person("bob", directory={"passwd": USERS, "group": group, "shadow": f"bob:*:1:::::{odd}:\n"})
+    assert [one.name for one in bob.groups] == ["science", "admins"]
+    assert not bob.expired
+    assert find("bob", published(directory={"passwd": USERS.replace("3001", odd)}), today=0) is None

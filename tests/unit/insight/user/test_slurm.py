@@ -98,3 +98,8 @@ def test_a_name_is_always_an_argument_of_its_own() -> None:
     for command in commands:
         assert sum("alice" in word for word in command) == 1
         assert "sh" not in command
+
+
+def test_accounts_and_those_above_them() -> None:
+    text = "|root|\nroot|root|\n|science|root\n|lab|science\nalice|lab|\n"
+    assert slurm.parents(text) == {"root": "", "science": "root", "lab": "science"}

@@ -42,6 +42,7 @@ SLURM = SlurmView(
     default_account="science",
     jobs=(),
     partitions=(Partition("all"),),
+    parents={"science": "root", "lab": "root"},
     uid=3001,
 )
 
@@ -335,10 +336,82 @@ def test_partitions_that_are_closed_to_the_user() -> None:
         (Partition("p", accounts=("lab",)), "for accounts lab"),
         (Partition("p", denied_accounts=("science",)), "not for accounts science"),
         (Partition("p", state="DRAIN"), "its state is DRAIN"),
+        (Partition("p", qos=("long", "high")), "for QOS long, high"),
+        (Partition("p", denied_qos=("normal", "low")), "not for QOS normal, low"),
     ],
 )
 def test_why_a_partition_is_closed(partition: Partition, part: str) -> None:
     assert part in why(job(situation(slurm=replace(SLURM, partitions=(partition,)))))
+
+
+def test_an_account_below_one_that_is_allowed_is_allowed() -> None:
+    """Slurm's lists of accounts include those below."""
+    below = replace(
+        SLURM, parents={"science": "campus", "campus": "root"}, partitions=(Partition("p", accounts=("campus",)),)
+    )
+    assert job(situation(slurm=below)) == Verdict(allowed=True)
+    denied = replace(below, partitions=(Partition("p", denied_accounts=("campus",)),))
+    assert "not for accounts campus" in why(job(situation(slurm=denied)))
+    around = replace(
+        below, parents={"science": "campus", "campus": "science"}, partitions=(Partition("p", accounts=("x",)),)
+    )
+    assert job(situation(slurm=around)).allowed is False
+
+
+def test_where_the_accounts_above_were_not_seen_a_partition_may_be_open() -> None:
+    blind = replace(SLURM, parents=None, partitions=(Partition("p", accounts=("campus",)),))
+    verdict = job(situation(slurm=blind))
+    assert (verdict.allowed, why(verdict)) == (None, "")
+    assert "partition p is for accounts campus" in notes(verdict)
+    assert (
+        job(situation(slurm=replace(blind, partitions=(*(blind.partitions or ()), Partition("all"))))).allowed is True
+    )
+
+
+def test_what_somebody_has_removed_is_not_said_to_come() -> None:
+    rules = [{"account": "science"}, {"account": "extra"}]
+    values = {"accounting": {"userAccounts": {"rules": rules}}}
+    given = spec(**values).accounting
+    second = rules_for(BOB, given, SLURM, noted={"science", "extra"})
+    assert [one.removed for one in second] == [False, True]
+    verdict = job(situation(values=values, rules=second))
+    assert "account extra of accounting.userAccounts.rules[1] is not there: somebody has removed it" in notes(verdict)
+    assert "the syncer creates it" not in notes(verdict)
+    none = replace(SLURM, associations=())
+    verdict = job(situation(values=values, slurm=none, rules=rules_for(BOB, given, none, noted={"science", "extra"})))
+    assert "rules[0] gives account science, but somebody has removed it" in why(verdict)
+    assert "sacctmgr -i add user bob account=science" in verdict.reasons[0].advice
+
+
+def test_another_rule_may_still_give_an_account() -> None:
+    values = {"accounting": {"userAccounts": {"rules": [{"account": "science"}, {"account": "extra"}]}}}
+    none = replace(SLURM, associations=())
+    rules = rules_for(BOB, spec(**values).accounting, none, noted={"science"})
+    assert "rules[1] gives account extra, which the syncer has not created yet" in why(
+        job(situation(values=values, slurm=none, rules=rules))
+    )
+
+
+def test_a_default_account_that_was_not_seen_is_not_called_missing() -> None:
+    assert "default account" in notes(job(situation(slurm=replace(SLURM, default_account=""))))
+    assert job(situation(slurm=replace(SLURM, default_account=None))) == Verdict(allowed=True)
+
+
+def test_an_association_that_slurmctld_was_not_told_of_does_not_help() -> None:
+    verdict = job(situation(slurm=replace(SLURM, uid=None, in_slurmctld=False)))
+    assert "slurmctld does not have the association of bob" in why(verdict)
+    assert job(situation(slurm=replace(SLURM, uid=None, in_slurmctld=None))) == Verdict(allowed=True), "not seen"
+
+
+def test_a_partition_that_is_denied_to_accounts_may_be_denied_to_those_below() -> None:
+    blind = replace(SLURM, parents=None, partitions=(Partition("p", denied_accounts=("campus",)),))
+    assert job(situation(slurm=blind)).allowed is None
+
+
+def test_another_uid_in_slurmctld_refuses() -> None:
+    verdict = job(situation(slurm=replace(SLURM, uid=3999)))
+    assert "slurmctld has uid 3999 for bob instead of 3001" in why(verdict)
+    assert "scontrol reconfigure" in verdict.reasons[0].advice
 
 
 def test_jobs_that_wait_are_told_by_their_reason() -> None:

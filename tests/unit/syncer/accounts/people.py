@@ -97,7 +97,10 @@ class Database:
     def _change(self, change: Change) -> None:
         for user, number in change.associations.items():
             assert (self.rows[number].user, self.rows[number].account) == (user, change.account)
-            self.rows[number] = replace(self.rows[number], **self._values(change.qos))
+            before = self.rows[number]
+            kept = {"default_qos": before.default_qos} if change.keeps_default else {}
+            assert not kept or str(before.default_qos) in self._values(change.qos)["qos"], "slurmdbd would refuse it"
+            self.rows[number] = replace(before, **(self._values(change.qos) | kept))
 
     def _set_default(self, user: str, default: str) -> None:
         assert default in self.of(user)

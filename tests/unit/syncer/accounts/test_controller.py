@@ -1,7 +1,7 @@
 """When accounts of users are looked after, what is noted of it, and what is said when it cannot be done."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
@@ -11,14 +11,17 @@ from msgspec import convert
 from msgspec.structs import fields, replace
 from tests.unit.slurm.blank import blank
 from tests.unit.slurm.scripted import job
-from tests.unit.syncer.accounts.people import Database
+from tests.unit.syncer.accounts.people import Database, row
 from tests.unit.syncer.builders import CLUSTER, HERE
 from tests.unit.syncer.scripted import NOWHERE, Slurm, Stage
 from tests.unit.syncer.stores import complete, newest, put
 
-from sunk.kube.api.client import Client
+from sunk.kube.api.client import EVERYWHERE, Client, Listing, Scope
+from sunk.kube.cache.collection import Collection
 from sunk.kube.core import ConfigMap
+from sunk.kube.errors import Status, Unreachable as KubeUnreachable, from_status
 from sunk.kube.resource import Key, Metadata, Resource
+from sunk.model import names
 from sunk.model.cluster.kind import SlurmClusterSpec
 from sunk.objects.slurmclusters import SLURMCLUSTERS
 from sunk.slurm.errors import SlurmError, Unreachable
@@ -27,8 +30,8 @@ from sunk.slurm.mirror.mirror import Mirror
 from sunk.slurm.mirror.reading import MirrorPace
 from sunk.slurm.orders.accounts import AccountOrders, Accounts, Outcome, UserQos
 from sunk.slurm.records import Configuration, KnownUser
-from sunk.syncer.accounts.arrivals import SETTLE
-from sunk.syncer.accounts.controller import RESYNC, AccountController, AccountSources
+from sunk.syncer.accounts.arrivals import DOUBT, SETTLE
+from sunk.syncer.accounts.controller import HANGS, RECHECK, RESYNC, AccountController, AccountSources
 from sunk.syncer.accounts.plan import Addition, Change, NewDefault, Plan, Removal, UserQosNames
 from sunk.syncer.accounts.source import FieldsManager, UserMap, WrittenMetadata
 
@@ -41,15 +44,27 @@ GROUP = "ml:*:901:alice\n"
 
 
 class Kubernetes(Client):
-    """Takes notes about accounts."""
+    """Takes notes about accounts, and has the ConfigMaps that were put, unless newer ones are here."""
 
     theatre: "Theatre"
+
+    async def list(self, resource: Resource[Any], scope: Scope = EVERYWHERE, **_: Any) -> Listing[Any]:
+        assert resource.plural in {"configmaps", "slurmclusters"}
+        name = scope.fields.split("=")[-1] or CLUSTER
+        if name in self.theatre.unreadable:
+            raise KubeUnreachable("GET: no answer")
+        found = self.theatre.newer.get(name)
+        there = [each for collection in self.theatre.followed for each in collection.store.all()]
+        items = [each for each in there if each.metadata.name == name] if found is None else [found]
+        return Listing(tuple(items), newest())
 
     async def patch(self, resource: Resource[Any], name: str, patch: Any, **_: Any) -> Any:
         assert resource.plural == "configmaps"
         store = self.theatre.sources.memory.store
         before = store.get(Key(HERE, name))
         assert before is not None
+        if patch.body["metadata"]["resourceVersion"] != before.metadata.resource_version:
+            raise from_status(Status(message="modified", reason="Conflict", code=409), code=409, asked="PATCH")
         data = {key: text for key, text in (before.data | patch.body["data"]).items() if text is not None}
         self.theatre.notes.append(dict(patch.body["data"]))
         return replace(before, data=data, metadata=replace(before.metadata, resource_version=newest()))
@@ -73,17 +88,26 @@ class Slurmdbd:
         self.asked = 0
         self.told: list[Plan] = []
         self.away: SlurmError | None = None
+        self.hangs: asyncio.Event | None = None
+        """It takes a question, and answers when this is set."""
         self.loses = False
         """It takes additions, and does nothing."""
+        self.meanwhile: Callable[[], None] = lambda: None
+        """What others do when it has just been read."""
         self.forgets: set[str] = set()
         """Whom slurmctld does not know."""
 
     async def read(self, cluster: str) -> Accounts:
         assert cluster == CLUSTER
         self.asked += 1
+        if self.hangs is not None:
+            await self.hangs.wait()
         if self.away is not None:
             raise self.away
-        return Accounts(associations=tuple(self.database.rows.values()), qos=self.database.qos)
+        found = Accounts(associations=tuple(self.database.rows.values()), qos=dict(self.database.qos))
+        meanwhile, self.meanwhile = self.meanwhile, lambda: None
+        meanwhile()
+        return found
 
     async def known_users(self) -> dict[str, KnownUser]:
         users = {each.user for each in self.database.rows.values()}
@@ -107,10 +131,17 @@ class Slurmdbd:
         self._do(Plan(additions=(Addition(account, self._names(qos), is_default, tuple(users)),)))
 
     async def change(
-        self, _: str, account: str, associations: Mapping[str, int], *, qos: UserQos, comment: str
+        self,
+        _: str,
+        account: str,
+        associations: Mapping[str, int],
+        *,
+        qos: UserQos,
+        comment: str,
+        keeps_default: bool,
     ) -> None:
         assert comment.startswith("sunk")
-        self._do(Plan(changes=(Change(account, self._names(qos), associations),)))
+        self._do(Plan(changes=(Change(account, self._names(qos), associations, keeps_default),)))
 
     async def set_default(self, _: str, account: str, users: Iterable[str]) -> None:
         self._do(Plan(defaults=(NewDefault(account, tuple(users)),)))
@@ -136,6 +167,9 @@ class Theatre:
         self.context = replace(self.stage.context, mirror=Mirror(self.slurm, pace=SLOW))
         self.slurmdbd = Slurmdbd()
         self.notes: list[dict[str, Any]] = []
+        self.newer: dict[str, Any] = {}
+        """ConfigMaps of which no watch has told yet."""
+        self.unreadable: set[str] = set()
         self.reconfigures = 0
         self.sources = AccountSources.of(self.client, namespace=HERE, cluster=CLUSTER)
         self.accounts = AccountController(
@@ -144,6 +178,10 @@ class Theatre:
             want_reconfigure=self._reconfigure,
             orders=cast("AccountOrders", self.slurmdbd),
         )
+
+    @property
+    def followed(self) -> tuple[Collection[Any], ...]:
+        return (self.context.clusters, *self.sources.all)
 
     def _reconfigure(self) -> None:
         self.reconfigures += 1
@@ -164,11 +202,10 @@ class Theatre:
         meta = WrittenMetadata(name=f"{CLUSTER}-users", namespace=HERE, creation_timestamp=made, managed_fields=times)
         put(self.sources.users.store, UserMap(metadata=meta, data={"passwd": passwd, "group": group}))
 
-    def memory(self) -> None:
-        put(
-            self.sources.memory.store,
-            ConfigMap(metadata=Metadata(name=f"{CLUSTER}-user-accounts", namespace=HERE, uid="m")),
-        )
+    def memory(self, annotations: dict[str, str] | None = None) -> None:
+        meta = Metadata(name=f"{CLUSTER}-user-accounts", namespace=HERE, uid="m", annotations=annotations or {})
+        before = next(iter(self.sources.memory.store.all()), ConfigMap(metadata=meta))
+        put(self.sources.memory.store, replace(before, metadata=meta))
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -393,3 +430,104 @@ async def test_a_cluster_that_slurmdbd_does_not_know_yet_is_waited_for() -> None
         made.slurmdbd.database.rows = rows
         await asyncio.sleep(10)
         assert made.slurmdbd.database.of("alice")
+
+
+async def test_slurmctld_is_not_told_to_look_before_the_name_can_be_in_its_pod() -> None:
+    made = theatre()
+    async with made.running():
+        await asyncio.sleep(30)
+        made.users(passwd=PASSWD.replace("1001", "1111"), age=0)
+        await asyncio.sleep(SETTLE - 10)
+        assert made.reconfigures == 0, "it would look in vain, and is told only once"
+        await asyncio.sleep(RECHECK + DOUBT + 20)
+        assert made.reconfigures == 1
+
+
+async def test_a_note_of_another_leader_counts_before_the_watch_has_told_of_it() -> None:
+    made = theatre()
+    made.rule()
+    made.slurmdbd.database.insert(row("", "lab"))
+    async with made.running():
+        await asyncio.sleep(10)
+        (before,) = made.sources.memory.store.all()
+        later = replace(before.metadata, resource_version=newest())
+        made.newer[before.metadata.name] = replace(before, metadata=later, data={"lab": "alice"})
+        made.rule(*RULES)
+        await asyncio.sleep(30)
+        assert made.slurmdbd.database.of("alice") == {}, "an administrator has removed it since"
+        assert made.accounts.statistics.last.withheld == (("alice", "lab"),)
+
+
+async def test_what_an_administrator_changes_while_orders_are_given_is_not_removed() -> None:
+    made = theatre()
+    async with made.running():
+        await asyncio.sleep(5)
+        made.slurmdbd.meanwhile = lambda: made.slurmdbd.database.alter("alice", "lab", is_limited=True)
+        made.users("ml:*:901:bob\n")
+        await asyncio.sleep(30)
+        assert made.slurmdbd.database.of("alice").keys() == {"lab"}
+        assert made.slurmdbd.database.of("bob").keys() == {"lab"}
+
+
+async def test_nobody_loses_an_account_by_a_list_that_has_changed_since() -> None:
+    """The watch is behind: by now alice is in the group again."""
+    made = theatre()
+    async with made.running():
+        await asyncio.sleep(5)
+        (before,) = made.sources.users.store.all()
+        made.users("ml:*:901:\n")
+        later = replace(before.metadata, resource_version=newest())
+        made.newer[before.metadata.name] = replace(before, metadata=later)
+        await asyncio.sleep(30)
+        assert made.slurmdbd.database.of("alice").keys() == {"lab"}
+        assert made.accounts.statistics.removed == 0
+
+
+async def test_nobody_loses_an_account_while_the_list_cannot_be_read() -> None:
+    made = theatre()
+    async with made.running():
+        await asyncio.sleep(5)
+        made.unreadable = {f"{CLUSTER}-users"}
+        made.users("ml:*:901:bob\n")
+        await asyncio.sleep(30)
+        assert made.slurmdbd.database.of("alice").keys() == {"lab"}
+        assert made.slurmdbd.database.of("bob").keys() == {"lab"}, "what is given hurts nobody"
+        made.unreadable = set()
+        await asyncio.sleep(60)
+        assert made.slurmdbd.database.of("alice") == {}
+
+
+async def test_a_group_that_is_suddenly_empty_is_reported_and_a_person_can_accept_it() -> None:
+    many = [f"u{number}" for number in range(8)]
+    passwd = "".join(f"{name}:*:{2000 + number}:900::/:/bin/sh\n" for number, name in enumerate(many))
+    made = theatre()
+    made.users(f"ml:*:901:{','.join(many)}\n", passwd=passwd)
+    async with made.running():
+        await asyncio.sleep(5)
+        made.users("ml:*:901:\n", passwd=passwd)
+        await asyncio.sleep(30)
+        assert len(made.slurmdbd.database.of("u0")) == 1
+        (sentence,) = made.stuck()
+        assert sentence.startswith("8 users seem to have left the groups of lab at once, and keep their accounts")
+        words = "kubectl annotate --overwrite -n slurm configmap big-user-accounts sunk.coreweave.com/accept-loss=8"
+        assert sentence.endswith(words)
+        made.memory({names.ACCEPT_LOSS: "8"})
+        await asyncio.sleep(10)
+        assert (made.slurmdbd.database.of("u0"), made.stuck()) == ({}, ())
+
+
+async def test_a_slurmdbd_that_takes_a_question_and_does_not_answer_is_said() -> None:
+    made = theatre()
+    made.slurmdbd.hangs = asyncio.Event()
+    async with made.running():
+        await asyncio.sleep(60)
+        assert made.stuck() == ()
+        await asyncio.sleep(HANGS)
+        (sentence,) = made.stuck()
+        assert (
+            sentence
+            == "accounting.userAccounts: slurmdbd has not answered for 5 minutes: check its log and its database"
+        )
+        made.slurmdbd.hangs.set()
+        await asyncio.sleep(10)
+        assert (made.stuck(), set(made.slurmdbd.database.of("alice"))) == ((), {"lab"})

@@ -37,10 +37,12 @@ class Orders:
         self.qos.append(qos)
         self._tell("default" if is_default else "add", account, users)
 
-    async def change(self, _: str, account: str, associations: Any, *, qos: UserQos, comment: str) -> None:
+    async def change(
+        self, _: str, account: str, associations: Any, *, qos: UserQos, comment: str, keeps_default: bool
+    ) -> None:
         assert comment.startswith("sunk")
         self.qos.append(qos)
-        self._tell("change", account, associations)
+        self._tell("change, not the default" if keeps_default else "change", account, associations)
 
     async def set_default(self, _: str, account: str, users: Any) -> None:
         self._tell("set default", account, users)
@@ -74,7 +76,7 @@ async def test_everything_is_told_in_the_order_of_the_plan() -> None:
                     "lab", qos=UserQosNames(("high", "normal"), "normal"), is_default=True, users=("alice", "bob")
                 ),
             ),
-            changes=(Change("lab", PLAIN, {"carol": 7}),),
+            changes=(Change("lab", PLAIN, {"carol": 7}), Change("lab", PLAIN, {"erin": 9}, keeps_default=True)),
             defaults=(NewDefault("guests", ("dave",)),),
             removals=(Removal("lab", {"dave": 8}),),
         )
@@ -83,12 +85,13 @@ async def test_everything_is_told_in_the_order_of_the_plan() -> None:
         ("account", "lab", ()),
         ("default", "lab", ("alice", "bob")),
         ("change", "lab", ("carol",)),
+        ("change, not the default", "lab", ("erin",)),
         ("set default", "guests", ("dave",)),
         ("remove", "lab", ("dave",)),
     ]
-    assert orders.qos == [UserQos((2, 1), 1), UserQos()]
+    assert orders.qos == [UserQos((2, 1), 1), UserQos(), UserQos()]
     assert made.added == {("alice", "lab"), ("bob", "lab")}
-    assert made.summary() == "added alice, bob to lab; changed carol in lab; removed dave from lab"
+    assert made.summary() == "added alice, bob to lab; changed carol, erin in lab; removed dave from lab"
 
 
 async def test_a_thousand_users_take_two_orders() -> None:
@@ -181,3 +184,13 @@ async def test_those_with_jobs_stay_and_are_known() -> None:
     made = executor(Orders())
     await made.execute(Plan(removals=(Removal("lab", {"alice": 1, "busy1": 2}),)))
     assert (made.removed, made.busy) == ({("alice", "lab")}, {("busy1", "lab")})
+
+
+async def test_what_is_never_sent_is_said_and_does_not_hold_up_the_rest() -> None:
+    """The next default account of a user may be one that an administrator has given an odd name."""
+    orders = Orders(lambda what, _: ValueError("not a name: 'a b'") if what == "set default" else None)
+    made = executor(orders)
+    await made.execute(Plan(defaults=(NewDefault("a b", ("dave", "erin")),), removals=(Removal("lab", {"fay": 8}),)))
+    assert made.removed == {("fay", "lab")}
+    assert made.refusals == ["not a name: 'a b'"]
+    assert len(orders.told) == 2, "nobody in particular is the reason"

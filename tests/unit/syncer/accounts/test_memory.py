@@ -3,7 +3,8 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from sunk.syncer.accounts.memory import LARGEST, changed, pairs
+from sunk.model.contract.people import noted_accounts as pairs
+from sunk.syncer.accounts.memory import LARGEST, changed
 
 some = st.frozensets(st.tuples(st.sampled_from(["alice", "bob", "carol"]), st.sampled_from(["lab", "a.b-c_1"])))
 

@@ -23,11 +23,13 @@ class World:
         self.database = Database(*rows)
         self.served: frozenset[Pair] = frozenset()
 
-    def round(self, rules: Iterable[AccountRule], who: People, busy: Iterable[Pair] = ()) -> Plan:
+    def round(self, rules: Iterable[AccountRule], who: People, busy: Iterable[Pair] = (), *, accepted: int = 0) -> Plan:
         """Plan, do it, and note what is there then."""
-        made = plan(rules, who, self.database.found(), served=self.served, busy=frozenset(busy))
+        made = plan(rules, who, self.database.found(), served=self.served, busy=frozenset(busy), accepted_loss=accepted)
         self.database.carry_out(made)
-        self.served = plan(rules, who, self.database.found(), served=made.served).served
+        self.served = plan(
+            rules, who, self.database.found(), served=made.served, busy=frozenset(busy), accepted_loss=accepted
+        ).served
         return made
 
 
@@ -140,6 +142,56 @@ def test_a_group_that_does_not_exist_costs_nobody_anything_and_is_named() -> Non
     assert world.database.of("alice").keys() == {"lab", "guests"}, "other rules go on"
 
 
+MANY = tuple(f"u{number:02}" for number in range(10))
+
+
+@pytest.mark.parametrize("left", [0, 1, 4])
+def test_a_group_that_loses_most_of_its_members_at_once_is_not_believed(left: int) -> None:
+    """A directory that withholds members, or a group that was emptied by mistake."""
+    world = World()
+    world.round([LAB], people({"ml": MANY}))
+    less = people({"ml": MANY[:left]}, users=MANY)
+    made = world.round([LAB], less)
+    assert (made.is_empty, len(made.held)) == (True, 10 - left)
+    assert world.round([LAB], less, accepted=10 - left - 1).is_empty, "that was said of fewer"
+    assert world.round([LAB], people({"ml": MANY})).held == ()
+    assert len(world.round([LAB], less, accepted=10 - left).removals[0].associations) == 10 - left
+
+
+def test_half_of_a_group_may_leave_and_so_may_a_few() -> None:
+    world = World()
+    world.round([LAB], people({"ml": MANY}))
+    world.round([LAB], people({"ml": MANY[:5]}, users=MANY))
+    assert sum("lab" in world.database.of(user) for user in MANY) == 5
+    world.round([LAB], people({"ml": []}, users=MANY))
+    assert not any(world.database.of(user) for user in MANY)
+
+
+def test_many_small_groups_that_are_empty_at_once_are_not_believed_either() -> None:
+    rules = [ALL, *(AccountRule(account=f"a{number}", group=f"g{number}") for number in range(10))]
+    groups = {f"g{number}": MANY[number : number + 1] for number in range(10)}
+    world = World()
+    world.round(rules, people(groups))
+    made = world.round(rules, people(dict.fromkeys(groups, ()), users=MANY))
+    assert (made.is_empty, len(made.held)) == (True, 10), "all who had an account by their group"
+
+
+def test_a_rule_that_is_taken_away_is_a_word_and_no_loss() -> None:
+    world = World()
+    world.round([ALL, LAB], people({"ml": MANY}))
+    made = world.round([LAB], people({"ml": MANY}))
+    assert (made.held, len(made.removals[0].associations)) == ((), 10)
+
+
+def test_what_was_removed_is_not_forgotten_over_a_loss_that_is_not_believed() -> None:
+    world = World()
+    world.round([LAB], people({"ml": MANY}))
+    world.database.delete("u00", "lab")
+    world.round([LAB], people({"ml": MANY}))
+    world.round([LAB], people({"ml": []}, users=MANY))
+    assert world.round([LAB], people({"ml": MANY})).withheld == (("u00", "lab"),)
+
+
 def test_what_an_administrator_has_removed_is_not_given_again() -> None:
     world, who = World(), people({"ml": ["alice", "bob"]})
     world.round([LAB], who)
@@ -190,7 +242,6 @@ def test_a_rule_that_says_other_qos_changes_what_is_ours() -> None:
     [
         {"qos": ("1",)},
         {"qos": ("1", "2", "+3")},
-        {"default_qos": 2},
         {"is_limited": True},
         {"comment": "mine now"},
         {"comment": ""},
@@ -206,6 +257,14 @@ def test_what_an_administrator_has_changed_is_his(change: dict[str, object]) -> 
     world.round([replace(LAB, qos=("low",))], people({"ml": ["alice"]}))
     world.round([LAB], people({"ml": []}, users=["alice"]))
     assert world.database.rows == before
+
+
+@pytest.mark.parametrize("account", ["physics department", "a'b", "", "x" * 200])
+def test_an_account_that_no_rule_could_name_is_none_of_ours(account: str) -> None:
+    """Such names are not sent to slurmdbd, and one of them must not hold up all others."""
+    world = World(row("alice", account, comment="sunk"), row("bob", "lab", comment="sunk"))
+    made = world.round([ALL], people({"ml": ["alice", "bob"]}))
+    assert [each.account for each in made.removals] == ["lab"]
 
 
 def test_one_for_a_partition_beside_ours_makes_both_the_administrators() -> None:
@@ -224,6 +283,29 @@ def test_another_default_account_is_not_a_change() -> None:
     world.database.alter("alice", "guests", is_default=True)
     assert world.round([LAB, ALL], who).is_empty
     assert world.round([LAB, ALL], people({"ml": []}, users=["alice"])).removals[0].account == "lab"
+
+
+def test_another_default_qos_is_not_a_change_either() -> None:
+    """Users may choose it themselves, and must not keep an account that way."""
+    world, who = World(), people({"ml": ["alice"]})
+    world.round([LAB], who)
+    world.database.alter("alice", "lab", default_qos=QOS["high"])
+    assert world.round([LAB], who).is_empty
+    assert world.database.of("alice")["lab"].default_qos == QOS["high"]
+    assert world.round([LAB], people({"ml": []}, users=["alice"])).removals[0].account == "lab"
+
+
+@pytest.mark.parametrize(("qos", "default"), [(("low",), "normal"), (("high", "low"), "high"), ((), "normal")])
+def test_a_default_qos_that_a_user_has_chosen_stays_where_it_is_allowed(qos: tuple[str, ...], default: str) -> None:
+    world, who = World(), people({"ml": ["alice"]})
+    world.round([LAB], who)
+    world.database.alter("alice", "lab", default_qos=QOS["high"])
+    rule = replace(LAB, qos=qos)
+    world.round([rule], who)
+    made = world.database.of("alice")["lab"]
+    assert made.default_qos == QOS[default]
+    assert "default=normal" in made.comment, "what the rule says"
+    assert world.round([rule], who).is_empty
 
 
 def test_a_qos_that_does_not_exist_is_said_and_the_others_are_given() -> None:
@@ -333,6 +415,7 @@ a_row = st.builds(
     comment=st.sampled_from(("", "project", "sunk", "sunk qos=high", "sunk qos=missing")),
     qos=st.sampled_from(((), ("2",), ("1", "2"), ("+2",))),
     is_limited=st.booleans(),
+    default_qos=st.sampled_from((0, 2)),
 )
 some_rows = st.lists(a_row, max_size=5, unique_by=lambda each: (each.user, each.account, each.partition))
 

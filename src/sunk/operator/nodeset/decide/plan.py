@@ -1,18 +1,15 @@
 """What is to be done about a NodeSet, decided on one snapshot and nothing else."""
 
 from datetime import datetime
-from typing import Final
 
 from msgspec import Struct
 
 from sunk.model import names
+from sunk.model.loss import accepted_loss
 from sunk.objects.nodesets import NodeSet
 from sunk.operator.nodeset.decide.membership import Intent, Membership, decide_membership
 from sunk.operator.nodeset.decide.podactions import Moment, PodActions, RemovalRules, outdated, pod_actions
 from sunk.operator.nodeset.observe.snapshot import Candidate, Snapshot
-
-_LONGEST_NUMBER: Final = 9
-"""Digits of a number of members: Python refuses to read one of thousands."""
 
 
 class NodeSetPlan(Struct, frozen=True):
@@ -50,12 +47,11 @@ def plan(  # noqa: PLR0913 - one for each thing that a decision depends on
 
 def intent_of(owner: NodeSet, *, now: datetime | None = None) -> Intent:
     marks = owner.metadata.annotations
-    accepted = marks.get(names.ACCEPT_LOSS, "")
     return Intent(
         replicas=owner.spec.replicas,
         deleted=owner.metadata.deletion_timestamp is not None,
         forced=marks.get(names.FORCE_DELETION) == "true",
         changed=owner.metadata.generation != owner.status.observed_generation,
-        accepted=int(accepted) if accepted.isdecimal() and len(accepted) <= _LONGEST_NUMBER else 0,
+        accepted=accepted_loss(marks),
         now=None if now is None else now.replace(microsecond=0),
     )
