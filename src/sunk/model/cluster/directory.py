@@ -21,7 +21,7 @@ class DirectoryUser(Struct, frozen=True, gc=False, rename="camel"):
 
     RULES: ClassVar = (
         rule(
-            "!has(self.password) || self.password == null || self.password == ''",
+            "!has(self.password) || self.password == ''",
             "a password must not be in the SlurmCluster: the chart moves it to a Secret; otherwise use existingSecret",
         ),
     )
