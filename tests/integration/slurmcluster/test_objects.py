@@ -199,8 +199,11 @@ def test_a_password_becomes_a_secret_and_null_means_that_a_value_is_not_set(
     assert tried([body])
 
 
-def test_a_password_is_not_taken_into_a_slurmcluster(kubectl: Kubectl) -> None:
-    spec = {"directoryService": {"directories": [{"ldapUri": "ldaps://a", "user": {"password": "hunter2"}}]}}
+@pytest.mark.parametrize(
+    "place", [{"user": {"password": "hunter2"}}, {"additionalConfig": "min_id = 1\nldap_default_authtok\t= hunter2"}]
+)
+def test_a_password_is_not_taken_into_a_slurmcluster(kubectl: Kubectl, place: dict[str, Any]) -> None:
+    spec = {"directoryService": {"directories": [{"ldapUri": "ldaps://a"} | place]}}
     body = {"apiVersion": f"{GROUP}/{VERSION}", "kind": "SlurmCluster", "metadata": {"name": "slurm"}, "spec": spec}
     refused = attempt(kubectl, body)
     assert "a password must not be in the SlurmCluster" in refused
