@@ -47,11 +47,13 @@ PASSWORDS: Final = {
 }
 OF_CAMPUS: Final = reached_by_tls("campus", suffix=CAMPUS, sudoGroups=["admins"], user={"canary": "bob"})
 OF_LABS: Final = reached_by_certificate("labs", suffix=LABS)
+# All visitors come from this machine, and by their addresses sshd would shut out the next ones for what the last have tried.
+SERVICE: Final = {"perPod": True, "externalTrafficPolicy": "Cluster"}
 VALUES: Final = {
     "nodeSelector": ON_FIRST,
     "directoryService": {"refreshInterval": 5, "directories": [OF_CAMPUS, OF_LABS]},
     "accounting": {"userAccounts": {"rules": [{"account": "science", "group": "people"}, {"account": "guests"}]}},
-    "login": {"replicas": 2, "sessionWaitSeconds": 120, "service": {"perPod": True}},
+    "login": {"replicas": 2, "sessionWaitSeconds": 120, "service": SERVICE},
     "compute": {"ssh": {"enabled": True}, "nodes": {"cpu": {"affinity": on("cpu")}}},
 }
 

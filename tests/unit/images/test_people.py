@@ -186,6 +186,12 @@ class TestSettings:
         (root / "etc/sunk/logins/passwords").touch()
         assert self.made(root) == ("PasswordAuthentication yes\n", None)
 
+    def test_where_all_have_one_address_nobody_is_punished_for_others(
+        self, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("SUNK_SHARED_ADDRESSES", "yes")
+        assert self.made(root)[0].splitlines() == ["PasswordAuthentication no", "PerSourcePenalties no"]
+
     def test_the_host_keys_of_the_cluster_are_used(self, root: Path) -> None:
         folder = root / "etc/ssh/host-keys"
         folder.mkdir()

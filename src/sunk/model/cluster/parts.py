@@ -86,7 +86,8 @@ class Service(Struct, frozen=True, gc=False, rename="camel"):
     type: Literal["LoadBalancer", "ClusterIP", "NodePort"] = "LoadBalancer"
     """Type of the Service."""
     external_traffic_policy: Literal["Local", "Cluster"] = "Local"
-    """`Local` keeps the addresses of clients. No effect for a Service of type ClusterIP."""
+    """`Local` keeps the addresses of clients, by which sshd slows down whoever guesses passwords. No effect for a Service
+    of type ClusterIP."""
     expose_public_ip: Annotated[bool, Meta(description="Request a public address from CoreWeave.")] = field(
         name="exposePublicIP", default=False
     )

@@ -36,6 +36,12 @@ def _service(cluster: ResolvedCluster, *, name: str, host: str) -> Object:
     return {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec}
 
 
+def shows_addresses(cluster: ResolvedCluster) -> bool:
+    """Whether sshd sees the addresses of clients. Otherwise all have that of a Node, or of what stands before a ClusterIP."""
+    wanted = cluster.spec.login.service
+    return wanted.type != "ClusterIP" and wanted.external_traffic_policy == "Local"
+
+
 def ports(cluster: ResolvedCluster) -> Iterator[Object]:
     yield {"name": SSH, "port": SSH_PORT, "targetPort": SSH_PORT}
     taken = {("TCP", SSH_PORT): SSH}

@@ -78,6 +78,21 @@ def test_one_service_leads_to_all_pods() -> None:
     assert ("Service", "slurm-login-0") not in kinds(cluster())
 
 
+@pytest.mark.parametrize(
+    ("service", "seen"),
+    [
+        ({}, True),
+        ({"type": "NodePort"}, True),
+        ({"externalTrafficPolicy": "Cluster"}, False),
+        ({"type": "NodePort", "externalTrafficPolicy": "Cluster"}, False),
+        ({"type": "ClusterIP"}, False),
+    ],
+)
+def test_logins_are_told_if_all_clients_have_the_address_of_a_proxy(service: dict[str, Any], *, seen: bool) -> None:
+    variables = {one["name"] for one in container(cluster({"login": {"service": service}}), *LOGIN)["env"]}
+    assert ("SUNK_SHARED_ADDRESSES" not in variables) is seen
+
+
 def test_each_pod_has_a_service_if_somebody_wants_that() -> None:
     made = cluster({"login": {"replicas": 2, "service": {"perPod": True, "type": "NodePort"}}})
     names = [name for kind, name in kinds(made) if kind == "Service" and name.startswith("slurm-login")]
