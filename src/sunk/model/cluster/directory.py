@@ -6,9 +6,9 @@ from msgspec import Meta, Struct, field
 
 from sunk.model.cluster.parts import Image, Line, ObjectName, Resources
 from sunk.model.schema.pattern import END
-from sunk.model.schema.vocabulary import OR_NULL, IntOrString, rule
+from sunk.model.schema.vocabulary import OR_EMPTY, OR_NULL, IntOrString, rule
 
-Groups = Annotated[tuple[Line, ...], Meta(max_length=64)]
+Groups = Annotated[tuple[Line, ...], OR_EMPTY, Meta(max_length=64)]
 Attribute = Annotated[str, Meta(max_length=128, pattern=rf"^([A-Za-z][A-Za-z0-9.;-]*)?{END}")]
 """The name of an attribute or an object class in LDAP, or nothing."""
 DirectoryName = Annotated[

@@ -54,6 +54,8 @@ def _of_list(shape: List, note: str, value: Any, *, at: Place) -> List | None:
     match note, shape.items:
         case "x-atomic", _:
             return structs.replace(shape, list_type="atomic")
+        case "x-or-empty", _:
+            return structs.replace(shape, or_empty=True)
         case "x-kubernetes-list-type", Scalar():
             return structs.replace(shape, list_type=value)
         case "x-kubernetes-list-type", Object() if value == "map":
