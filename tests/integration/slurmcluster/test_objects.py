@@ -48,6 +48,7 @@ FULL: dict[str, Any] = {
         },
         "replicas": 2,
         "sessionWaitSeconds": 60,
+        "containers": [{"name": "beside", "image": "busybox"}],
         "s6": {
             "first": {"type": "oneshot", "script": "true"},
             "web": {"type": "longrun", "script": "sleep 1", "dependencies": ["first"]},
