@@ -16,13 +16,9 @@ from typing import Final
 from msgspec import Struct, field
 
 from sunk.kube.resource import Metadata, Record, Resource
-from sunk.model.contract import people
+from sunk.model.contract import people, posix
 
-LEAST: Final = 500
-"""libnss-extrausers overlooks smaller numbers, so whoever has one is nobody."""
-_NAME: Final = re.compile(r"[a-z_][a-z0-9_.-]{0,31}")
 _GROUP: Final = re.compile(r"[^\s:,]{1,256}")
-_DIGITS: Final = 10
 _PASSWD_FIELDS: Final = 7
 _GROUP_FIELDS: Final = 4
 
@@ -109,7 +105,8 @@ def last_change(*, directory: UserMap | None, users: UserMap | None) -> datetime
 def _users(text: str) -> Iterator[tuple[str, User]]:
     for fields in _lines(text, count=_PASSWD_FIELDS):
         uid, gid = _number(fields[2]), _number(fields[3])
-        if _NAME.fullmatch(fields[0]) and uid is not None and gid is not None and uid >= LEAST:
+        # libnss-extrausers overlooks smaller numbers, so whoever has one is nobody.
+        if posix.NAME.fullmatch(fields[0]) and uid is not None and gid is not None and uid >= posix.LEAST:
             yield fields[0], User(uid=uid, gid=gid)
 
 
@@ -118,7 +115,7 @@ def _groups(text: str) -> Iterator[tuple[str, Group]]:
         gid = _number(fields[2])
         if _GROUP.fullmatch(fields[0]) and gid is not None:
             listed = (name.strip() for name in fields[3].split(","))
-            yield fields[0], Group(gid=gid, members=frozenset(filter(_NAME.fullmatch, listed)))
+            yield fields[0], Group(gid=gid, members=frozenset(filter(posix.NAME.fullmatch, listed)))
 
 
 def _lines(text: str, *, count: int) -> Iterator[list[str]]:
@@ -132,7 +129,5 @@ def _lines(text: str, *, count: int) -> Iterator[list[str]]:
 
 
 def _number(text: str) -> int | None:
-    # Python reads no number of thousands of digits.
-    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS):
-        return None
-    return int(text) if int(text) < (1 << 32) - 1 else None
+    number = posix.number(text)
+    return number if number is not None and number < posix.NOBODY else None
