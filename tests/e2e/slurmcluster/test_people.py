@@ -27,6 +27,7 @@ from tests.e2e.slurmcluster.people import (
     opened,
     reasons,
     served,
+    settle,
     submit,
     upgrade,
 )
@@ -223,12 +224,12 @@ def test_host_keys_are_the_same_from_both_replicas_and_after_an_upgrade(slurm: R
 
     eventually(lambda: shown() == [wanted] * 3)
     before = slurm.pods("login")
-    slurm.install({"login": {"env": [{"name": "TEST_UPGRADE", "value": str(time.time_ns())}]}})
+    upgrade(slurm, {"login": {"env": [{"name": "TEST_UPGRADE", "value": str(time.time_ns())}]}})
     eventually(lambda: len(slurm.pods("login")) == 2 and not set(slurm.pods("login")) & set(before), seconds=240)
     slurm.ready()
     eventually(lambda: shown() == [wanted] * 3)
     assert door.by_key("bob", KEYS)("id -un") == "bob"
-    slurm.install()
+    upgrade(slurm)
     slurm.ready()
 
 
@@ -243,6 +244,7 @@ def test_a_session_outlives_the_end_of_its_pod_while_new_logins_go_elsewhere(slu
     assert pod not in others
     assert "still here" in session.communicate(timeout=90)[0]
     assert session.returncode == 0
+    settle(slurm)
     slurm.ready()
 
 
