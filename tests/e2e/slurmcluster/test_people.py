@@ -32,7 +32,7 @@ from tests.e2e.slurmcluster.people import (
     upgrade,
 )
 from tests.e2e.slurmcluster.release import Release
-from tests.e2e.slurmcluster.sides import LASTING, tell_over
+from tests.e2e.slurmcluster.sides import LASTING, inside, tell_over
 from tests.e2e.slurmcluster.visitors import Entrance, host_keys, shown_keys
 from tests.helm import Helm
 from tests.waiting import eventually
@@ -218,7 +218,7 @@ def test_host_keys_are_the_same_from_both_replicas_and_after_an_upgrade(slurm: R
     assert len(wanted) == 2
 
     def shown() -> list[set[str]]:
-        services = ("slurm-login", "slurm-login-0", "slurm-login-1")
+        services = ("slurm-login", "slurm-login-0-ssh", "slurm-login-1-ssh")
         at = "jsonpath={.status.loadBalancer.ingress[0].ip}"
         return [shown_keys(slurm.kubectl("get", "service", name, "-o", at)) for name in services]
 
@@ -231,6 +231,12 @@ def test_host_keys_are_the_same_from_both_replicas_and_after_an_upgrade(slurm: R
     assert door.by_key("bob", KEYS)("id -un") == "bob"
     upgrade(slurm)
     slurm.ready()
+
+
+@pytest.mark.full
+def test_a_node_finds_a_login_by_its_name_and_not_the_service_in_front_of_it(slurm: Release) -> None:
+    address = slurm.kubectl("get", "pod", "slurm-login-1", "-o", "jsonpath={.status.podIP}")
+    assert inside(slurm, slurm.idle()[0], "getent", "hosts", "slurm-login-1").split()[0] == address
 
 
 @pytest.mark.full

@@ -99,7 +99,7 @@ class Service(Struct, frozen=True, gc=False, rename="camel"):
     additional_ports: Annotated[tuple[ServicePort, ...], keyed("name"), Meta(max_length=16)] = ()
     """Additional ports, which anyone can connect to."""
     per_pod: bool = False
-    """Create one more Service for each login Pod, named like the Pod."""
+    """Create one more Service for each login Pod, called `<name of the Pod>-ssh`."""
 
 
 class S6Service(Struct, frozen=True, gc=False, rename="camel"):
