@@ -149,6 +149,11 @@ def _check(each: EnabledDirectory) -> None:
         )
     at = "additionalConfig: ldap_uri" if "ldap_uri" in each.config else "ldapUri"
     for uri in each.uris:
+        if "@" in uri:  # not quoted: what is before it may be a password
+            raise Refusal(
+                f"{each.place}.{at}: what has a user or a password in it is no address of a server. Set user.bindDn and "
+                "user.existingSecret instead."
+            )
         if problem := _trouble(uri):
             raise Refusal(f"{each.place}.{at}: {uri!r} {problem}")
     if directory.user.canary and not _USER.fullmatch(directory.user.canary):
@@ -168,7 +173,7 @@ def _trouble(uri: str) -> str:
         found = parts.hostname and parts.port != 0
     except ValueError:
         found = None
-    if not found or not uri.isascii() or not uri.isprintable() or " " in uri or "@" in uri:
+    if not found or not uri.isascii() or not uri.isprintable() or " " in uri:
         return "is no address of a server: write it like ldaps://ldap.example.com or ldap://10.0.0.1:3389."
     return ""
 
