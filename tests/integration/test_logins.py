@@ -149,9 +149,9 @@ def login(version: str, net: int, made: dict[str, str], tmp_path_factory: pytest
         "etc/sunk/logins/passwords": File(f"main\ttls\tldaps://{ADDRESS}:{TLS_PORT}\n"),
     }
     image = images.root_file_system("slurm", slurm=version)
-    with box(
-        Plan(image=image, folder=folder / "box", network=net, name="login", files=files), "/init", "sshd"
-    ) as running:
+    plan = Plan(image=image, folder=folder / "box", network=net, name="login", files=files)
+    # All that log in here have one address.
+    with box(plan, "env", "SUNK_SHARED_ADDRESSES=yes", "/init", "sshd") as running:
         wait_for(lambda: "Server listening on" in running.said(), what="sshd")
         yield Login(running)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from sunk.directory.domain.options import OPTIONS
 from sunk.insight.check.evictions import TOLERATION
 from sunk.operator.slurmcluster.objects import objects
 from sunk.operator.slurmcluster.render.layers import definitions
@@ -18,7 +19,7 @@ PROJECT = Path(__file__).parents[2]
 PAGES = sorted([*PROJECT.glob("*.md"), *PROJECT.glob("docs/**/*.md"), *PROJECT.glob("charts/**/*.md")])
 GUIDE = PROJECT / "docs" / "guides" / "slurm-cluster.md"
 USERS = PROJECT / "docs" / "guides" / "users.md"
-PEOPLE = PROJECT / "docs" / "concepts" / "people.md"
+AGENT = PROJECT / "docs" / "concepts" / "directory.md"
 SHARED = PROJECT / "docs" / "guides" / "shared-nodes.md"
 CODE = PROJECT / "docs" / "concepts" / "code.md"
 KUBERNETES_NAMES = {"cordon", "SlurmDrain", "SlurmCordon"}
@@ -78,10 +79,11 @@ def test_the_guide_to_users_names_settings_that_exist() -> None:
         assert name in values
 
 
-def test_the_page_about_people_lists_the_options_that_the_agent_knows() -> None:
-    known = pytest.importorskip("sunk.directory.domain.options").OPTIONS
-    section = PEOPLE.read_text().split("## Options of sssd")[1].split("\n## ")[0]
-    assert set(re.findall(r"`([a-z_0-9]+_[a-z_0-9]+|enumerate)`", section)) == set(known)
+def test_the_page_about_the_agent_lists_the_options_that_it_knows() -> None:
+    section = AGENT.read_text().split("## Options")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| ([a-z_0-9, ]+) \|", section, re.MULTILINE)
+    listed = [name for row in rows[1:] for name in row.split(", ")]
+    assert sorted(listed) == sorted(OPTIONS)
 
 
 def test_what_the_guide_shows_of_render_is_what_it_prints(tmp_path: Path) -> None:

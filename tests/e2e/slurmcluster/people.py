@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,7 +25,7 @@ from tests.e2e.slurmcluster.directories import (
     reached_by_tls,
 )
 from tests.e2e.slurmcluster.release import ON_FIRST, Release, on
-from tests.e2e.slurmcluster.visitors import key_pair
+from tests.e2e.slurmcluster.visitors import Entrance, entrance, key_pair
 from tests.waiting import eventually
 
 from sunk.model import names
@@ -46,11 +47,13 @@ PASSWORDS: Final = {
 }
 OF_CAMPUS: Final = reached_by_tls("campus", suffix=CAMPUS, sudoGroups=["admins"], user={"canary": "bob"})
 OF_LABS: Final = reached_by_certificate("labs", suffix=LABS)
+# All visitors come from this machine, and by their addresses sshd would shut out the next ones for what the last have tried.
+SERVICE: Final = {"perPod": True, "externalTrafficPolicy": "Cluster"}
 VALUES: Final = {
     "nodeSelector": ON_FIRST,
     "directoryService": {"refreshInterval": 5, "directories": [OF_CAMPUS, OF_LABS]},
     "accounting": {"userAccounts": {"rules": [{"account": "science", "group": "people"}, {"account": "guests"}]}},
-    "login": {"replicas": 2, "sessionWaitSeconds": 120, "service": {"perPod": True}},
+    "login": {"replicas": 2, "sessionWaitSeconds": 120, "service": SERVICE},
     "compute": {"ssh": {"enabled": True}, "nodes": {"cpu": {"affinity": on("cpu")}}},
 }
 
@@ -176,17 +179,45 @@ def _soon(slurm: Release, check: Callable[[str, str], bool], *, seconds: float) 
 
 
 def told(slurm: Release) -> str:
-    """The message of the condition about directories; empty while it holds."""
+    """Reason and message of the condition about directories; empty while it holds."""
     found = slurm.condition(AVAILABLE)
-    return "" if found["status"] == "True" else found["message"]
-
-
-def warned(slurm: Release) -> str:
-    """All Events of the namespace that warn of something."""
-    found = json.decode(slurm.kubectl("get", "events", "--field-selector", "type=Warning", "-o", "json"))
-    return "\n".join(one["message"] for one in found["items"])
+    return f"{found['reason']}: {found['message']}" if found["status"] == "False" else ""
 
 
 def all_well(slurm: Release) -> None:
     """Wait until every directory is read."""
-    eventually(lambda: slurm.condition(AVAILABLE)["status"] == "True", seconds=STATED)
+
+    def well() -> bool:
+        if slurm.condition(AVAILABLE)["status"] == "True":
+            return True
+        hurry(slurm)
+        return False
+
+    eventually(well, seconds=STATED)
+
+
+# What is changed
+
+
+def upgrade(slurm: Release, changes: dict[str, Any] | None = None) -> None:
+    """Install with these values. Another certificate of a directory replaces the login Pods, through which all is asked."""
+    slurm.install(changes)
+    eventually(lambda: slurm.condition("Ready")["status"] != "")
+    settle(slurm)
+
+
+def settle(slurm: Release) -> None:
+    """Wait for the login Pods, one of which may be on its way."""
+    slurm.kubectl("rollout", "status", f"statefulset/{slurm.name}-login", "--timeout=280s", timeout=300)
+
+
+def opened(slurm: Release, folder: Path) -> Entrance:
+    """Wait until people of both directories can log in and run jobs."""
+    for user in ("bob", "lena"):
+        become_known(slurm, user)
+        eventually(partial(_has_account, slurm, user), seconds=STATED)
+    return entrance(slurm, folder)
+
+
+def _has_account(slurm: Release, user: str) -> bool:
+    return slurm("sacctmgr", "-nP", "list", "associations", f"user={user}", "format=account").strip() != ""

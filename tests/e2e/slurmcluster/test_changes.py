@@ -15,6 +15,16 @@ KINDS = ("cpu", "cpu", "spare")
 ALL = "PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP\n"
 VALUES = {"compute": {"nodes": {"cpu": {"affinity": on("cpu")}}}}
 
+BROKEN = "#!/bin/sh\necho no license >&2\nexit 7\n"
+SCRIPTS: dict[str, Any] = {
+    "login": {
+        "s6": {
+            # By name the other way round.
+            "a-answer": {"type": "oneshot", "script": "cp /run/greeting /run/answer", "dependencies": ["greeting"]},
+            "greeting": {"type": "oneshot", "script": "echo hello > /run/greeting"},
+        }
+    }
+}
 SPARE = {"compute": {"nodes": {"spare": {"enabled": True, "definitions": ["cpu"], "affinity": on("spare")}}}}
 
 
@@ -108,6 +118,23 @@ def test_a_partition_stays_until_no_job_names_it(slurm: Release) -> None:
     eventually(lambda: not slurm("sinfo", "--noheader", "-p", "short"), seconds=SOON)
     slurm.ready()
     assert everything(slurm) == before
+
+
+def test_a_script_that_fails_keeps_one_node_out_and_is_named(slurm: Release) -> None:
+    """The other node has a job, and waits for its turn, which does not come."""
+    slurm.install(SCRIPTS | {"compute": {"s6": {"license": {"type": "oneshot", "script": BROKEN}}}})
+    told = r"oneshot license exited with code 7.*no license"
+    eventually(lambda: re.search(told, slurm.condition("NodeSetsAvailable")["message"]) is not None, seconds=SOON)
+    (node_set,) = json.decode(slurm.kubectl("get", "nodesets", "-o", "json"))["items"]
+    (ready,) = [each for each in node_set["status"]["conditions"] if each["type"] == "Ready"]
+    assert re.search(told, ready["message"])
+    (name,) = re.findall(r"(slurm-cpu-\S+): oneshot license", ready["message"])
+    eventually(
+        lambda: "oneshot license exited with code 7: no license" in slurm.kubectl("get", "pod", name, "-o", "yaml")
+    )
+    assert name not in slurm.idle()
+    slurm.kubectl("rollout", "status", "statefulset/slurm-login", "--timeout=110s")
+    assert slurm("cat", "/run/greeting", "/run/answer").split() == ["hello", "hello"]
 
 
 COMMENT = """\
@@ -211,6 +238,33 @@ REFUSED = {
     "a home that is not there": Mistake(
         {"compute": {"mounts": [{"name": "/home", "pvc": "nowhere"}]}}, "compute.mounts[0].pvc", "nowhere"
     ),
+    "an address that no directory has": Mistake(
+        {"directoryService": {"directories": [{"ldapUri": "http://ldap.example.com"}]}},
+        "directoryService.directories[0].ldapUri",
+        "must begin with ldaps:// or ldap://",
+    ),
+    "a script that waits for nobody": Mistake(
+        {"compute": {"s6": {"one": {"type": "oneshot", "script": "true", "dependencies": ["two"]}}}},
+        "compute.s6.one.dependencies[0]",
+        "has no script two",
+    ),
+    "scripts that wait for each other": Mistake(
+        {
+            "login": {
+                "s6": {
+                    "one": {"type": "oneshot", "script": "true", "dependencies": ["two"]},
+                    "two": {"type": "oneshot", "script": "true", "dependencies": ["one"]},
+                }
+            }
+        },
+        "login.s6.one.dependencies",
+        "circle",
+    ),
+    "logins to nodes on the network of their machines": Mistake(
+        {"compute": {"ssh": {"enabled": True}, "nodes": {"cpu": {"hostNetwork": True}}}},
+        "compute.nodes.cpu.hostNetwork",
+        "port 22",
+    ),
     "a setting that slurmctld does not know": Mistake(
         {"slurmConfig": {"extraConfig": "NoSuchSetting=1\n"}}, "slurmConfig", "NoSuchSetting"
     ),
@@ -280,6 +334,10 @@ def test_a_definition_that_no_node_satisfies_is_told_and_the_others_stay(slurm: 
         ({"compute": {"nodes": {"cpu": {"replicas": "two"}}}}, "replicas"),
         ({"compute": {"nodes": {"cpu": {"definitons": []}}}}, "definitons"),
         ({"slurmConfig": {"cgroupConfig": {"ConstrainCores": "yes\nInclude /etc/shadow"}}}, "ConstrainCores"),
+        (
+            {"directoryService": {"directories": [{"additionalConfig": "ldap_default_authtok = x"}]}},
+            "a password must not be in the SlurmCluster",
+        ),
     ],
 )
 def test_helm_refuses_what_cannot_be_meant(slurm: Release, changes: dict[str, Any], path: str) -> None:

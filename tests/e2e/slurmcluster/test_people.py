@@ -24,13 +24,16 @@ from tests.e2e.slurmcluster.people import (
     directories,
     everywhere,
     known,
+    opened,
     reasons,
     served,
+    settle,
     submit,
+    upgrade,
 )
 from tests.e2e.slurmcluster.release import Release
-from tests.e2e.slurmcluster.sides import LASTING, tell_over
-from tests.e2e.slurmcluster.visitors import Entrance, entrance, host_keys, shown_keys
+from tests.e2e.slurmcluster.sides import LASTING, inside, tell_over
+from tests.e2e.slurmcluster.visitors import Entrance, host_keys, shown_keys
 from tests.helm import Helm
 from tests.waiting import eventually
 
@@ -48,9 +51,7 @@ def servers(operator: Helm) -> Iterator[dict[str, Server]]:
 
 @pytest.fixture(scope="module")
 def door(slurm: Release, tmp_path_factory: pytest.TempPathFactory) -> Entrance:
-    become_known(slurm, "bob")
-    become_known(slurm, "lena")
-    return entrance(slurm, tmp_path_factory.mktemp("visitors"))
+    return opened(slurm, tmp_path_factory.mktemp("visitors"))
 
 
 @pytest.fixture(autouse=True)
@@ -153,23 +154,42 @@ def test_groups_sudo_and_keys_follow_within_the_stated_time(
     slurm: Release, door: Entrance, servers: dict[str, Server], record_property: Callable[[str, object], None]
 ) -> None:
     """Nobody hurries the kubelets here: this is the figure in the guide."""
-    carol, admins = door.by_password("carol", PASSWORDS["carol"]), f"cn=admins,ou=groups,{CAMPUS}"
+    carol, keeper = door.by_password("carol", PASSWORDS["carol"]), door.by_key("carol", KEYS)
+    modify = "dn: {}\nchangetype: modify\n{}: {}\n{}: {}\n"
+    entry, admins = dn_of("carol", suffix=CAMPUS), f"cn=admins,ou=groups,{CAMPUS}"
+    servers["campus"].modify(modify.format(entry, "add", "objectClass", "objectClass", "ldapPublicKey"))
 
     def change(word: str) -> None:
-        servers["campus"].modify(f"dn: {admins}\nchangetype: modify\n{word}: memberUid\nmemberUid: carol\n")
+        for dn, attribute, value in ((admins, "memberUid", "carol"), (entry, "sshPublicKey", KEYS.public.strip())):
+            servers["campus"].modify(modify.format(dn, word, attribute, attribute, value))
 
     def seen(*, wanted: bool) -> bool:
         nodes = all(
             ("admins" in known(slurm, "carol", pod=pod, container=container)) is wanted
             for pod, container in everywhere(slurm)
         )
-        return nodes and (carol.attempt("sudo -n true").returncode == 0) is wanted
+        return nodes and (carol.attempt("sudo -n true").returncode == 0) is keeper.gets_in() is wanted
 
     for word, wanted in (("add", True), ("delete", False)):
         began = time.monotonic()
         change(word)
         eventually(partial(seen, wanted=wanted), seconds=STATED)
         record_property(f"seconds until seen: {word}", f"{time.monotonic() - began:.0f}")
+
+
+@pytest.mark.full
+def test_a_partition_for_a_group_takes_its_members_and_nobody_else(slurm: Release, door: Entrance) -> None:
+    """Groups of directories count in slurmctld, too."""
+    partitions = "PartitionName=all Nodes=ALL Default=YES\nPartitionName=staff Nodes=ALL AllowGroups=admins\n"
+    slurm.install({"compute": {"partitions": partitions}})
+    slurm.ready()
+    run = "cd /tmp && srun -p staff id -un"
+    assert door.by_key("bob", KEYS)(run) == "bob"
+    refused = door.by_password("carol", PASSWORDS["carol"]).attempt(run)
+    assert refused.returncode != 0
+    assert "group not permitted" in refused.stderr.lower()
+    slurm.install()
+    slurm.ready()
 
 
 @pytest.mark.full
@@ -198,19 +218,25 @@ def test_host_keys_are_the_same_from_both_replicas_and_after_an_upgrade(slurm: R
     assert len(wanted) == 2
 
     def shown() -> list[set[str]]:
-        services = ("slurm-login", "slurm-login-0", "slurm-login-1")
+        services = ("slurm-login", "slurm-login-0-ssh", "slurm-login-1-ssh")
         at = "jsonpath={.status.loadBalancer.ingress[0].ip}"
         return [shown_keys(slurm.kubectl("get", "service", name, "-o", at)) for name in services]
 
     eventually(lambda: shown() == [wanted] * 3)
     before = slurm.pods("login")
-    slurm.install({"login": {"env": [{"name": "TEST_UPGRADE", "value": str(time.time_ns())}]}})
+    upgrade(slurm, {"login": {"env": [{"name": "TEST_UPGRADE", "value": str(time.time_ns())}]}})
     eventually(lambda: len(slurm.pods("login")) == 2 and not set(slurm.pods("login")) & set(before), seconds=240)
     slurm.ready()
     eventually(lambda: shown() == [wanted] * 3)
     assert door.by_key("bob", KEYS)("id -un") == "bob"
-    slurm.install()
+    upgrade(slurm)
     slurm.ready()
+
+
+@pytest.mark.full
+def test_a_node_finds_a_login_by_its_name_and_not_the_service_in_front_of_it(slurm: Release) -> None:
+    address = slurm.kubectl("get", "pod", "slurm-login-1", "-o", "jsonpath={.status.podIP}")
+    assert inside(slurm, slurm.idle()[0], "getent", "hosts", "slurm-login-1").split()[0] == address
 
 
 @pytest.mark.full
@@ -224,6 +250,7 @@ def test_a_session_outlives_the_end_of_its_pod_while_new_logins_go_elsewhere(slu
     assert pod not in others
     assert "still here" in session.communicate(timeout=90)[0]
     assert session.returncode == 0
+    settle(slurm)
     slurm.ready()
 
 
@@ -291,7 +318,7 @@ def test_a_thousand_users_in_fifty_groups_are_known_on_three_nodes(slurm: Releas
     )
     server.ready()
     try:
-        slurm.install(directories(reached_by_tls("crowd", suffix=crowd)))
+        upgrade(slurm, directories(reached_by_tls("crowd", suffix=crowd)))
         become_known(slurm, users[-1])
         count = "for each in $(seq -w 0 999); do id -Gn crowd$each | wc -w; done | sort | uniq -c"
         for pod, container in everywhere(slurm):
@@ -299,7 +326,7 @@ def test_a_thousand_users_in_fifty_groups_are_known_on_three_nodes(slurm: Releas
             assert said == ["1000", "2"], pod
         assert asked_about(slurm, "crowd500", "--all-pods")["login"]["allowed"] is True
     finally:
-        slurm.install()
+        upgrade(slurm)
         server.remove()
     become_unknown(slurm, users[0])
     all_well(slurm)

@@ -48,6 +48,7 @@ FULL: dict[str, Any] = {
         },
         "replicas": 2,
         "sessionWaitSeconds": 60,
+        "containers": [{"name": "beside", "image": "busybox"}],
         "s6": {
             "first": {"type": "oneshot", "script": "true"},
             "web": {"type": "longrun", "script": "sleep 1", "dependencies": ["first"]},
@@ -185,22 +186,30 @@ def test_a_password_becomes_a_secret_and_null_means_that_a_value_is_not_set(
 ) -> None:
     user = {"bindDn": "cn=x", "password": 'a"b\\c<&# '}
     blank = {"name": "blank", "enabled": None, "user": None, "sudoGroups": None, "schema": None, "ldapUri": "ldap://b"}
-    directories = [{"name": "a", "ldapUri": "ldaps://a", "user": user}, blank, {"name": None, "enabled": False}]
+    directories = [
+        {"name": "a", "ldapUri": "ldaps://a", "user": user},
+        blank,
+        {"name": None, "enabled": False, "sudoGroups": ""},
+    ]
     file = tmp_path / "values.yaml"
-    file.write_text(yaml.safe_dump({"directoryService": {"directories": directories}}))
+    file.write_text(yaml.safe_dump({"directoryService": {"sudoGroups": "", "directories": directories}}))
     text = helm("template", "slurm", str(SLURM), "-f", str(file))
     found = {one["kind"]: one for one in yaml.safe_load_all(text) if one}
     secret, body = found["Secret"], found["SlurmCluster"]
     assert secret["metadata"]["name"] == "slurm-directory-0"
     assert secret["metadata"]["labels"] == body["metadata"]["labels"]
     assert b64decode(secret["data"]["password"]).decode() == user["password"]
+    assert "sudoGroups" not in body["spec"]["directoryService"]
     first = body["spec"]["directoryService"]["directories"][0]["user"]
     assert first == {"bindDn": "cn=x", "passwordSecret": "slurm-directory-0"}
     assert tried([body])
 
 
-def test_a_password_is_not_taken_into_a_slurmcluster(kubectl: Kubectl) -> None:
-    spec = {"directoryService": {"directories": [{"ldapUri": "ldaps://a", "user": {"password": "hunter2"}}]}}
+@pytest.mark.parametrize(
+    "place", [{"user": {"password": "hunter2"}}, {"additionalConfig": "min_id = 1\nldap_default_authtok\t= hunter2"}]
+)
+def test_a_password_is_not_taken_into_a_slurmcluster(kubectl: Kubectl, place: dict[str, Any]) -> None:
+    spec = {"directoryService": {"directories": [{"ldapUri": "ldaps://a"} | place]}}
     body = {"apiVersion": f"{GROUP}/{VERSION}", "kind": "SlurmCluster", "metadata": {"name": "slurm"}, "spec": spec}
     refused = attempt(kubectl, body)
     assert "a password must not be in the SlurmCluster" in refused

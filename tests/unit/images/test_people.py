@@ -186,6 +186,12 @@ class TestSettings:
         (root / "etc/sunk/logins/passwords").touch()
         assert self.made(root) == ("PasswordAuthentication yes\n", None)
 
+    def test_where_all_have_one_address_nobody_is_punished_for_others(
+        self, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("SUNK_SHARED_ADDRESSES", "yes")
+        assert self.made(root)[0].splitlines() == ["PasswordAuthentication no", "PerSourcePenalties no"]
+
     def test_the_host_keys_of_the_cluster_are_used(self, root: Path) -> None:
         folder = root / "etc/ssh/host-keys"
         folder.mkdir()
@@ -195,16 +201,12 @@ class TestSettings:
         assert lines[:2] == [f"HostKey {folder}/ssh_host_{kind}_key" for kind in ("ed25519", "rsa")]
         assert len(lines) == 3
 
-    def test_no_address_is_shut_out_for_what_others_behind_it_do(self) -> None:
-        """Behind a Service all people have the address of a machine, and so have its probes, which never log in."""
-        assert "PerSourcePenalties no" in (FOLDER / "settings/sshd.conf").read_text().splitlines()
-
     @pytest.mark.parametrize("option", [("-N", "n1"), ("-Nn1",)])
     def test_a_node_lets_in_users_with_a_job_by_key(self, root: Path, option: tuple[str, ...]) -> None:
         (root / "etc/sunk/logins/passwords").touch()
         self.beside_slurmd(root, "-Z", *option, "--conf", "CPUs=4 Feature=-N")
         conf, pam = self.made(root)
-        assert "PasswordAuthentication no\nPAMServiceName sunk-node\n" in conf
+        assert "PasswordAuthentication no\nPAMServiceName sunk-node\nPerSourcePenalties no\n" in conf
         assert pam
         assert pam.splitlines()[0] == "@include sshd"
         # Anything else than success denies, and the module ignores services that it is not told of.

@@ -1,14 +1,14 @@
 """Where users come from: LDAP directories, which the directory agent of the cluster reads."""
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from msgspec import Meta, Struct, field
 
 from sunk.model.cluster.parts import Image, Line, ObjectName, Resources
 from sunk.model.schema.pattern import END
-from sunk.model.schema.vocabulary import OR_NULL, IntOrString, rule
+from sunk.model.schema.vocabulary import OR_EMPTY, OR_NULL, IntOrString, rule
 
-Groups = Annotated[tuple[Line, ...], Meta(max_length=64)]
+Groups = Annotated[tuple[Line, ...], OR_EMPTY, Meta(max_length=64)]
 Attribute = Annotated[str, Meta(max_length=128, pattern=rf"^([A-Za-z][A-Za-z0-9.;-]*)?{END}")]
 """The name of an attribute or an object class in LDAP, or nothing."""
 DirectoryName = Annotated[
@@ -16,12 +16,16 @@ DirectoryName = Annotated[
 ]
 
 
+PASSWORD_LINE: Final = r"(?i)ldap_default_authtok\s*="  # noqa: S105 - what finds one
+"""What `additionalConfig` must not have: it is in the SlurmCluster, which more people may read than Secrets."""
+
+
 class DirectoryUser(Struct, frozen=True, gc=False, rename="camel"):
     """Account for queries to the directory. Without one: anonymous, or by the certificate in `ldapsCert`."""
 
     RULES: ClassVar = (
         rule(
-            "!has(self.password) || self.password == null || self.password == ''",
+            "!has(self.password) || self.password == ''",
             "a password must not be in the SlurmCluster: the chart moves it to a Secret; otherwise use existingSecret",
         ),
     )
@@ -42,6 +46,17 @@ class DirectoryUser(Struct, frozen=True, gc=False, rename="camel"):
 
 class Directory(Struct, frozen=True, gc=False, rename="camel"):
     """One LDAP directory."""
+
+    # Of the whole directory and not of additionalConfig: a refusal quotes a text, and leaves out what an object holds.
+    RULES: ClassVar = (
+        rule(
+            "!has(self.additionalConfig) || !self.additionalConfig.matches('{}')".format(
+                PASSWORD_LINE.replace("\\", "\\\\")
+            ),
+            "a password must not be in the SlurmCluster: take ldap_default_authtok out of additionalConfig and use "
+            "user.existingSecret",
+        ),
+    )
 
     name: DirectoryName = "default"
     """Name of the directory. Empty: default."""
@@ -89,7 +104,7 @@ class Directory(Struct, frozen=True, gc=False, rename="camel"):
     """Attribute with the public SSH keys of a user. Unset: sshPublicKey."""
     additional_config: Annotated[str, Meta(max_length=65536)] | None = None
     """Lines for the domain as in sssd.conf, such as `ldap_user_search_base = ou=people,dc=example,dc=com`. A setting that
-    the agent does not know is refused."""
+    the agent does not know is refused, and so is a password."""
 
 
 class DirectoryService(Struct, frozen=True, gc=False, rename="camel"):

@@ -86,7 +86,8 @@ class Service(Struct, frozen=True, gc=False, rename="camel"):
     type: Literal["LoadBalancer", "ClusterIP", "NodePort"] = "LoadBalancer"
     """Type of the Service."""
     external_traffic_policy: Literal["Local", "Cluster"] = "Local"
-    """`Local` keeps the addresses of clients. No effect for a Service of type ClusterIP."""
+    """`Local` keeps the addresses of clients, by which sshd slows down whoever guesses passwords. No effect for a Service
+    of type ClusterIP."""
     expose_public_ip: Annotated[bool, Meta(description="Request a public address from CoreWeave.")] = field(
         name="exposePublicIP", default=False
     )
@@ -98,7 +99,7 @@ class Service(Struct, frozen=True, gc=False, rename="camel"):
     additional_ports: Annotated[tuple[ServicePort, ...], keyed("name"), Meta(max_length=16)] = ()
     """Additional ports, which anyone can connect to."""
     per_pod: bool = False
-    """Create one more Service for each login Pod, named like the Pod."""
+    """Create one more Service for each login Pod, called `<name of the Pod>-ssh`."""
 
 
 class S6Service(Struct, frozen=True, gc=False, rename="camel"):

@@ -1,5 +1,6 @@
 """What stands beside a type in `Annotated`, put onto its shape; a note that means nothing there is refused."""
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -8,6 +9,8 @@ from msgspec import UNSET, Meta, structs
 from sunk.model.schema.shape import Anything, List, Map, Object, Place, Property, Rules, Scalar, Shape
 
 _RULES: Final = "x-kubernetes-validations"
+_QUOTED: Final = re.compile(r"'[^']*'|\"[^\"]*\"")
+_NULL: Final = re.compile(r"\bnull\b")
 
 
 def noted(shape: Shape, notes: Mapping[str, Any], *, at: Place) -> Shape:
@@ -28,7 +31,7 @@ def _common(shape: Shape, note: str, value: Any, *, at: Place) -> Shape | None:
         case "x-or-null":
             return structs.replace(shape, or_null=True)
         case "x-kubernetes-validations":
-            return structs.replace(shape, rules=shape.rules + affordable(tuple(value), at=at))
+            return structs.replace(shape, rules=shape.rules + accepted(tuple(value), at=at))
     return None
 
 
@@ -51,6 +54,8 @@ def _of_list(shape: List, note: str, value: Any, *, at: Place) -> List | None:
     match note, shape.items:
         case "x-atomic", _:
             return structs.replace(shape, list_type="atomic")
+        case "x-or-empty", _:
+            return structs.replace(shape, or_empty=True)
         case "x-kubernetes-list-type", Scalar():
             return structs.replace(shape, list_type=value)
         case "x-kubernetes-list-type", Object() if value == "map":
@@ -74,9 +79,13 @@ def rules_of(metas: Iterable[Meta]) -> Rules:
     return tuple(one for meta in metas for one in (meta.extra_json_schema or {}).get(_RULES, ()))
 
 
-def affordable(rules: Rules, *, at: Place) -> Rules:
-    """The rules, unless the API server could not tell beforehand what they may cost."""
+def accepted(rules: Rules, *, at: Place) -> Rules:
+    """The rules, unless the API server would refuse a definition that has them."""
     if rules and at.unbounded:
         advice = f"give {at.unbounded} a max_length: the API server refuses rules whose cost it cannot tell beforehand"
         raise at.refuse('the rule "{}" may run any number of times'.format(rules[0]["rule"]), advice=advice)
+    for rule in rules:
+        if _NULL.search(_QUOTED.sub("", rule["rule"])):
+            advice = "write has(self.field): to a rule a field that is null is absent, and no type compares with null"
+            raise at.refuse('the rule "{}" compares with null'.format(rule["rule"]), advice=advice)
     return rules

@@ -8,7 +8,7 @@ from msgspec import NODEFAULT, Struct, inspect, structs
 
 from sunk.model.schema import docs
 from sunk.model.schema.defaults import json_form, written
-from sunk.model.schema.notes import affordable, noted, rules_of
+from sunk.model.schema.notes import accepted, noted, rules_of
 from sunk.model.schema.pattern import differs, portable
 from sunk.model.schema.shape import Anything, IntOrStr, List, Map, Object, Place, Property, Scalar, Shape
 from sunk.model.schema.vocabulary import RULES
@@ -142,7 +142,7 @@ def _struct(found: inspect.StructType, *, at: Place) -> Object:
         _member(field, told=told.get(field.name, ""), at=at.inside(kind).into(f".{field.encode_name}"))
         for field in found.fields
     )
-    rules = affordable(rules_of(getattr(kind, RULES, ())), at=at)
+    rules = accepted(rules_of(getattr(kind, RULES, ())), at=at)
     return Object(members=members, description=docs.of_class(kind), rules=rules)
 
 

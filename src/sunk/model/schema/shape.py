@@ -81,6 +81,8 @@ class List(Shape, frozen=True, kw_only=True):
     """A sequence, a set, or a list whose items have keys."""
 
     items: Shape
+    or_empty: bool = False
+    """Whether an empty text may stand in values instead."""
     list_type: Literal["", "atomic", "set", "map"] = ""
     keys: tuple[str, ...] = ()
 

@@ -39,8 +39,8 @@ def _types(shape: Shape) -> list[str]:
             return [kind]
         case IntOrStr():
             return ["integer", "string"]
-        case List():
-            return ["array"]
+        case List(or_empty=or_empty):
+            return ["array", "string"] if or_empty else ["array"]
         case Map() | Object() | Anything(only_objects=True):
             return ["object"]
     return []
@@ -50,9 +50,9 @@ def _inside(shape: Shape) -> Schema:
     match shape:
         case Scalar():
             return _scalar(shape)
-        case List(items=items, list_type=list_type):
+        case List(items=items, list_type=list_type, or_empty=or_empty):
             unique: Schema = {"uniqueItems": True} if list_type == "set" else {}
-            return {"items": _schema(items)} | unique
+            return {"items": _schema(items)} | unique | ({"maxLength": 0} if or_empty else {})
         case Map(values=values):
             return {"additionalProperties": _schema(values)}
         case Object():

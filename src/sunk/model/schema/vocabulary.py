@@ -79,6 +79,10 @@ OR_NULL: Final = Meta(extra_json_schema={"x-or-null": True})
 """In the values of a chart null will do as well, and means that it is not set. Helm takes null out of maps but not out of
 lists, and the API server drops it."""
 
+OR_EMPTY: Final = Meta(extra_json_schema={"x-or-empty": True})
+"""In the values of a chart an empty text will do as a list as well, and means that it is not set. To the API server it is
+no list: the chart has to leave it out."""
+
 Opaque = Annotated[Raw, Meta(extra_json_schema={"type": "object"})]
 """An object that passes through untouched and unread, such as a Pod template."""
 

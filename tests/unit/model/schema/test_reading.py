@@ -69,6 +69,10 @@ REFUSED: dict[str, tuple[Any, str]] = {
         tuple[Annotated[dict[str, Ruled], Meta(max_length=3)], ...],
         'Made.one[]{}: the rule "self.x > 0"',
     ),
+    "a rule that compares with null": (
+        Annotated[str, rule("self == null || self == ''", "x")],
+        "write has(self.field)",
+    ),
     "a key that no item has": (Annotated[tuple[Plain, ...], keyed("name")], 'no key "name"'),
     "unique structs": (Annotated[tuple[Plain, ...], UNIQUE], 'x-kubernetes-list-type" means nothing here'),
     "an atomic number": (Annotated[int, ATOMIC], "means nothing here"),
@@ -113,6 +117,11 @@ def test_several_rules_on_one_field_all_count() -> None:
         int, rule("self > 0", "must be positive"), rule("self < 9", "must be small", reason="FieldValueForbidden")
     ]
     assert [one["rule"] for one in _field(kind)["x-kubernetes-validations"]] == ["self > 0", "self < 9"]
+
+
+def test_a_rule_may_name_null_in_a_text_and_ask_for_the_type_of_null() -> None:
+    kind = Annotated[str, rule("self != 'null'", "x"), rule("type(self) != null_type", "x")]
+    assert len(_field(kind)["x-kubernetes-validations"]) == 2
 
 
 def test_a_default_says_only_where_it_differs() -> None:

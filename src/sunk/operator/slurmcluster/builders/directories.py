@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
-from sunk.model.cluster.directory import Directory, DirectoryService
+from sunk.model.cluster.directory import PASSWORD_LINE, Directory, DirectoryService
 from sunk.model.contract import people
 from sunk.model.refusal import Refusal
 from sunk.operator.slurmcluster.resolve import ResolvedCluster
@@ -29,6 +29,7 @@ _UNWANTED: Final = ("image", "resources", "priorityClassName")
 _USER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,31}")
 _GROUP: Final = re.compile(r"[^\x00-\x1f\x7f:,\"%#/!]{1,256}")
 _PATH: Final = re.compile(r"/[^:\s\x00-\x1f\x7f]*")
+_PASSWORD: Final = re.compile(PASSWORD_LINE)
 _SPECIAL: Final = re.compile(r"([^\w.-])", re.ASCII)
 _OFF: Final = frozenset({"false", "no", "off", "0"})
 
@@ -65,6 +66,7 @@ class EnabledDirectory(Struct, frozen=True):
 
 def enabled(cluster: ResolvedCluster) -> tuple[EnabledDirectory, ...]:
     """Those that are in use, in their order; one that cannot be used is refused."""
+    _check_secrecy(cluster.spec.directory_service)
     found = in_use(cluster.spec.directory_service)
     owners: dict[str, EnabledDirectory] = {}
     for each in found:
@@ -129,6 +131,16 @@ def _without_blanks(tree: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in kept.items() if value is not None and value not in ("", (), [], {})}
 
 
+def _check_secrecy(service: DirectoryService) -> None:
+    """Of all directories: those that are not in use are in the settings too."""
+    for index, directory in enumerate(service.directories):
+        if _PASSWORD.search(directory.additional_config or ""):
+            raise Refusal(
+                f"{PLACE}.directories[{index}].additionalConfig: ldap_default_authtok is a password, and more people may read "
+                "a SlurmCluster than Secrets. Put it into a Secret and set user.existingSecret."
+            )
+
+
 def _check(each: EnabledDirectory) -> None:
     directory = each.directory
     if not each.uris and not directory.user.existing_secret:
@@ -137,6 +149,11 @@ def _check(each: EnabledDirectory) -> None:
         )
     at = "additionalConfig: ldap_uri" if "ldap_uri" in each.config else "ldapUri"
     for uri in each.uris:
+        if "@" in uri:  # not quoted: what is before it may be a password
+            raise Refusal(
+                f"{each.place}.{at}: what has a user or a password in it is no address of a server. Set user.bindDn and "
+                "user.existingSecret instead."
+            )
         if problem := _trouble(uri):
             raise Refusal(f"{each.place}.{at}: {uri!r} {problem}")
     if directory.user.canary and not _USER.fullmatch(directory.user.canary):
@@ -156,7 +173,7 @@ def _trouble(uri: str) -> str:
         found = parts.hostname and parts.port != 0
     except ValueError:
         found = None
-    if not found or not uri.isascii() or not uri.isprintable() or " " in uri or "@" in uri:
+    if not found or not uri.isascii() or not uri.isprintable() or " " in uri:
         return "is no address of a server: write it like ldaps://ldap.example.com or ldap://10.0.0.1:3389."
     return ""
 

@@ -17,7 +17,9 @@ VOLUME: Final = "s6"
 MOUNT: Final = {"name": VOLUME, "mountPath": FOLDER, "readOnly": True}
 _DAEMONS: Final = frozenset({"sackd", "slurmctld", "slurmd", "slurmdbd", "slurmrestd", "sshd"})
 """Services of the image, under whose names s6 has them already."""
-_NAME: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+OURS: Final = "0-sunk"
+"""What the names of our own scripts begin with, so that they come first."""
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 Scripts = Mapping[str, S6Service]
 
@@ -27,6 +29,8 @@ def check(scripts: Scripts, *, at: str) -> None:
     for name, script in scripts.items():
         if not _NAME.fullmatch(name):
             raise Refusal(f"{at}.{name}: names of scripts consist of lowercase letters, digits and dashes.")
+        if name.startswith(OURS):
+            raise Refusal(f"{at}.{name}: names that begin with {OURS} are SUNK's own. Choose another.")
         if script.type == "longrun" and name in _DAEMONS:
             raise Refusal(f"{at}.{name}: the image has a service of this name. Choose another.")
         for index, needed in enumerate(script.dependencies):

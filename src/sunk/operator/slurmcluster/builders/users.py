@@ -10,11 +10,10 @@ All of it is mounted whether there are users and directories or not: whoever add
 node.
 """
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
-from sunk.model.contract import people
+from sunk.model.contract import people, posix
 from sunk.model.refusal import Refusal
 from sunk.operator.slurmcluster.builders import directories
 from sunk.operator.slurmcluster.builders.metadata import COMPUTE, CONFIGURATION, metadata
@@ -24,13 +23,7 @@ from sunk.operator.slurmcluster.resolve import ResolvedCluster
 MOUNT: Final = {"name": "users", "mountPath": people.USERS_FOLDER, "readOnly": True}
 LOGINS_MOUNT: Final = {"name": "logins", "mountPath": people.LOGINS_FOLDER, "readOnly": True}
 KEYS: Final = "authorized_keys"
-LEAST: Final = 500
-"""libnss-extrausers overlooks smaller numbers, so that nobody becomes root by it."""
-_NAME: Final = re.compile(r"[a-z_][a-z0-9_.-]{0,31}")
 _FIELDS: Final = {"passwd": 7, "group": 4}
-_DIGITS: Final = 10
-_TAKEN: Final = frozenset({64030, 64031, 64032, 65532, 65534, (1 << 32) - 1})
-"""Users of the images (slurm, slurmrestd, mysql, sunk), nobody, and the number that stands for none."""
 _LOCKED: Final = frozenset({"x", "*", "!", ""})
 
 
@@ -91,7 +84,7 @@ def _users(cluster: ResolvedCluster) -> tuple[Object, ...]:
         return ()
     data = {people.PASSWD: _file(people.PASSWD, wanted.passwd), people.GROUP: _file(people.GROUP, wanted.group)}
     for user in wanted.authorized_keys:
-        if not _NAME.fullmatch(user):
+        if not posix.NAME.fullmatch(user):
             raise Refusal(f"users.authorizedKeys: {user!r} is not a valid user name.")
     data |= {f"{KEYS}.{user}": text for user, text in sorted(wanted.authorized_keys.items())}
     meta = metadata(cluster, CONFIGURATION, name=people.USERS)
@@ -114,22 +107,20 @@ def _checked(kind: str, text: str) -> Iterator[list[str]]:
             raise Refusal(
                 f"users.{kind}: {line!r} has {len(fields)} fields separated by colons instead of {_FIELDS[kind]}."
             )
-        if not _NAME.fullmatch(fields[0]):
+        if not posix.NAME.fullmatch(fields[0]):
             raise Refusal(
                 f"users.{kind}: {fields[0]!r} is not a valid name: use lowercase letters, digits, dashes, dots and underscores."
             )
         if fields[1] not in _LOCKED:
             raise Refusal(f"users.{kind}: {fields[0]} has a password, but a ConfigMap is not secret. Write * instead.")
         numbers = fields[2:4] if kind == "passwd" else fields[2:3]
-        if not all(map(_is_number, numbers)):
+        if not all(map(_is_free, numbers)):
             raise Refusal(
-                f"users.{kind}: the numbers of {fields[0]} are {' and '.join(numbers)}. Use {LEAST} or more, and no number that the images use themselves."
+                f"users.{kind}: the numbers of {fields[0]} are {' and '.join(numbers)}. Use {posix.LEAST} or more, and no number that the images use themselves."
             )
         yield fields
 
 
-def _is_number(text: str) -> bool:
-    # Python reads no number of thousands of digits.
-    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS):
-        return False
-    return LEAST <= int(text) < 1 << 32 and int(text) not in _TAKEN
+def _is_free(text: str) -> bool:
+    number = posix.number(text)
+    return number is not None and posix.is_free(number)

@@ -20,6 +20,8 @@ from sunk.operator.slurmcluster.slurmconf.conf import ETC, SLURM_USER
 NAME: Final = "sshd"
 _S6: Final = "login-s6"
 _WAIT: Final = "SUNK_SESSION_WAIT"
+_SHARED: Final = "SUNK_SHARED_ADDRESSES"
+"""Tells sshd that clients cannot be told apart by their addresses (images/slurm/services/sshd/settings)."""
 _SESSION_WAIT: Final = Path(__file__).with_name("session_wait.sh").read_text()
 # Before sackd has its socket every command of Slurm fails.
 _READY: Final = f"test -S /run/slurm/sack.socket && exec 3<> /dev/tcp/127.0.0.1/{SSH_PORT}"
@@ -89,7 +91,7 @@ def _container(cluster: ResolvedCluster) -> Object:
         "name": NAME,
         **pods.image(cluster, wanted.image),
         "args": [NAME, "sackd"],
-        "env": pods.environment(ours | _waits(cluster), wanted.env),
+        "env": pods.environment(ours | _waits(cluster) | _shares(cluster), wanted.env),
         "ports": [{"name": SSH, "containerPort": SSH_PORT}],
         # s6 starts sshd again beside the sessions of people; Kubernetes would end those with it, so it is asked for
         # nothing but readiness.
@@ -113,6 +115,10 @@ def _container(cluster: ResolvedCluster) -> Object:
 def _waits(cluster: ResolvedCluster) -> dict[str, str]:
     seconds = cluster.spec.login.session_wait_seconds
     return {_WAIT: str(seconds)} if seconds else {}
+
+
+def _shares(cluster: ResolvedCluster) -> dict[str, str]:
+    return {} if loginservices.shows_addresses(cluster) else {_SHARED: "yes"}
 
 
 def _lifecycle(cluster: ResolvedCluster) -> dict[str, Any]:

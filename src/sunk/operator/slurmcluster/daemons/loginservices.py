@@ -1,4 +1,8 @@
-"""How people reach login Pods: one Service for all of them, and one for each on demand."""
+"""How people reach login Pods: one Service for all of them, and one for each on demand.
+
+That of a Pod must not have the name of the Pod. By that name srun and X11 on a node connect back to it, on any port, and a
+Service of that name would come first and have the port of sshd only.
+"""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -19,10 +23,10 @@ def objects(cluster: ResolvedCluster) -> Iterator[Object]:
     wanted = cluster.spec.login
     yield _service(cluster, name=LOGIN.name, host=wanted.service.dns_name)
     for number in range(wanted.replicas if wanted.service.per_pod else 0):
-        name = f"{LOGIN.name}-{number}"
-        host = f"{cluster.named(name)}.{wanted.service.dns_name}" if wanted.service.dns_name else ""
-        made = _service(cluster, name=name, host=host)
-        made["spec"]["selector"] |= {POD_NAME: cluster.named(name)}
+        pod = cluster.named(f"{LOGIN.name}-{number}")
+        host = f"{pod}.{wanted.service.dns_name}" if wanted.service.dns_name else ""
+        made = _service(cluster, name=f"{LOGIN.name}-{number}-{SSH}", host=host)
+        made["spec"]["selector"] |= {POD_NAME: pod}
         yield made
 
 
@@ -34,6 +38,12 @@ def _service(cluster: ResolvedCluster, *, name: str, host: str) -> Object:
     spec |= {"externalTrafficPolicy": wanted.external_traffic_policy} if wanted.type != "ClusterIP" else {}
     meta = metadata(cluster, LOGIN, name=name, annotations=annotations)
     return {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec}
+
+
+def shows_addresses(cluster: ResolvedCluster) -> bool:
+    """Whether sshd sees the addresses of clients. Otherwise all have that of a Node, or of what stands before a ClusterIP."""
+    wanted = cluster.spec.login.service
+    return wanted.type != "ClusterIP" and wanted.external_traffic_policy == "Local"
 
 
 def ports(cluster: ResolvedCluster) -> Iterator[Object]:

@@ -54,7 +54,8 @@ def rules(cluster: ResolvedCluster) -> list[Object]:
         apiaccess.rule(ours, ("slurmclusters/status",), ("patch",), only=(cluster.name,)),
         apiaccess.rule(("",), ("configmaps",), follow, only=(cluster.named(clusterobjects.SLURM_CONF),)),
         # Who the users are, and whom it has given an account. It writes nothing but the note about that.
-        apiaccess.rule(("",), ("configmaps",), follow, only=(cluster.named(people.AGENT), _users(cluster))),
+        apiaccess.rule(("",), ("configmaps",), follow, only=(cluster.named(people.AGENT),)),
+        apiaccess.rule(("",), ("configmaps",), follow, only=(_users(cluster),)),
         apiaccess.rule(("",), ("configmaps",), (*follow, "patch"), only=(cluster.named(clusterobjects.USER_ACCOUNTS),)),
         # A creation has no name yet that it could be held against.
         apiaccess.rule(("coordination.k8s.io",), ("leases",), ("create",)),

@@ -86,7 +86,7 @@ def without_nulls(value: Any, shape: Shape) -> Any:
     match shape:
         case Object(members=members) if isinstance(value, dict):
             known = {member.name: member.shape for member in members}
-            kept = {key: each for key, each in value.items() if each is not None or _may_be_null(known.get(key))}
+            kept = {key: each for key, each in value.items() if not _is_unset(each, known.get(key))}
             return {key: without_nulls(each, known[key]) if key in known else each for key, each in kept.items()}
         case Map(values=inner) if isinstance(value, dict):
             return {key: without_nulls(each, inner) for key, each in value.items()}
@@ -95,8 +95,11 @@ def without_nulls(value: Any, shape: Shape) -> Any:
     return value
 
 
-def _may_be_null(shape: Shape | None) -> bool:
-    return shape is None or shape.nullable
+def _is_unset(value: Any, shape: Shape | None) -> bool:
+    """By null where that is no value, or by an empty text where a list could stand: that one the chart leaves out."""
+    if isinstance(shape, List) and shape.or_empty and value == "":
+        return True
+    return value is None and shape is not None and not shape.nullable
 
 
 def values(chart: Path, files: Sequence[Path] = ()) -> Tree:

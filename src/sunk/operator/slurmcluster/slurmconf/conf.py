@@ -55,6 +55,9 @@ JOINED: Final = ("SlurmctldParameters", "SchedulerParameters", "GresTypes", "Acc
 RESTART: Final = ("SlurmctldPort", "AuthType", "CredType", "AuthAltTypes", "AuthAltParameters")
 """What slurmctld cannot change while it reads its configuration again."""
 
+GROUP_SECONDS: Final = 60
+"""How long slurmctld relies on what it knows of groups, for jobs and for AllowGroups; Slurm's own default is ten minutes."""
+
 Settings = dict[str, str | int]
 
 
@@ -175,6 +178,8 @@ def _behaviour(cluster: ResolvedCluster) -> Settings:
         "KillWait": config.kill_wait,
         "WaitTime": config.wait_time,
         "ReturnToService": config.return_to_service,
+        # slurmctld sends the groups of a user along with each job, and looks them up anew when they are this old.
+        "GroupUpdateTime": GROUP_SECONDS,
         "BatchStartTimeout": timers.needed(cluster.spec.syncer.hooks_api.timeout),
         "ProctrackType": word(config.slurm_ctld.tracking, at="slurmConfig.slurmCtld.procTrackType"),
         "TaskPlugin": word(config.slurm_ctld.task_plugin, at="slurmConfig.slurmCtld.taskPlugin"),

@@ -53,6 +53,32 @@ def test_the_agent_is_told_what_somebody_has_set_and_nothing_else() -> None:
     assert (second["name"], second["enabled"]) == ("off", False), "the agent names directories by their index"
 
 
+@pytest.mark.parametrize("enabled", [True, False])
+@pytest.mark.parametrize(
+    "line", ["ldap_default_authtok = S3cret", "# LDAP_default_authtok=S3cret", "a = b\nldap_default_authtok\t= S3cret"]
+)
+def test_a_password_among_the_options_is_refused_without_being_quoted(line: str, *, enabled: bool) -> None:
+    made = with_directories(
+        {"name": "a", "ldapUri": URI}, {"name": "b", "enabled": enabled, "ldapUri": URI, "additionalConfig": line}
+    )
+    with pytest.raises(Refusal) as refused:
+        objects(made)
+    assert str(refused.value).startswith("directoryService.directories[1].additionalConfig: ldap_default_authtok")
+    assert "S3cret" not in str(refused.value)
+
+
+def test_a_password_in_an_address_is_refused_without_being_quoted() -> None:
+    with pytest.raises(Refusal) as refused:
+        objects(with_directories({"ldapUri": f"{URI},ldaps://reader:S3cret@ldap.example.com"}))
+    assert str(refused.value).startswith("directoryService.directories[0].ldapUri: what has a user or a password in it")
+    assert "S3cret" not in str(refused.value)
+
+
+def test_how_a_password_is_given_is_no_password() -> None:
+    line = "ldap_default_authtok_type = password"
+    assert objects(with_directories({"ldapUri": URI, "additionalConfig": line}))
+
+
 def test_another_list_of_users_is_named_to_the_agent() -> None:
     made = cluster({"users": {"configMap": "people"}, "directoryService": {"directories": [{"ldapUri": URI}]}})
     assert settings(made)["users"] == "people"

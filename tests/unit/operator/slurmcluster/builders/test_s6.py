@@ -81,6 +81,15 @@ def test_the_names_of_daemons_are_taken() -> None:
         assert told == f"compute.s6.{name}: the image has a service of this name. Choose another."
 
 
+def test_a_name_may_begin_with_the_number_by_which_it_is_ordered() -> None:
+    s6.check({name: S6Service(type="oneshot", script="x") for name in ("10-mount", "20-fill", "0")}, at="compute.s6")
+
+
+def test_the_names_of_our_own_scripts_are_taken() -> None:
+    told = said({"0-sunk-environment": S6Service(type="oneshot", script="x")})
+    assert told == "compute.s6.0-sunk-environment: names that begin with 0-sunk are SUNK's own. Choose another."
+
+
 @pytest.mark.parametrize("name", ["Upper", "a_b", "../x", "-a", "a.b"])
 def test_a_name_that_is_no_name_is_refused(name: str) -> None:
     assert said({name: S6Service(type="oneshot", script="x")}).startswith(f"compute.s6.{name}: names of scripts")

@@ -75,14 +75,31 @@ def test_one_service_leads_to_all_pods() -> None:
     found = service()
     assert found["spec"]["ports"] == [{"name": "ssh", "port": 22, "targetPort": 22}]
     assert "annotations" not in found["metadata"]
-    assert ("Service", "slurm-login-0") not in kinds(cluster())
+    assert not [name for kind, name in kinds(cluster()) if kind == "Service" and name.startswith("slurm-login-")]
+
+
+@pytest.mark.parametrize(
+    ("service", "seen"),
+    [
+        ({}, True),
+        ({"type": "NodePort"}, True),
+        ({"externalTrafficPolicy": "Cluster"}, False),
+        ({"type": "NodePort", "externalTrafficPolicy": "Cluster"}, False),
+        ({"type": "ClusterIP"}, False),
+    ],
+)
+def test_logins_are_told_if_all_clients_have_the_address_of_a_proxy(service: dict[str, Any], *, seen: bool) -> None:
+    variables = {one["name"] for one in container(cluster({"login": {"service": service}}), *LOGIN)["env"]}
+    assert ("SUNK_SHARED_ADDRESSES" not in variables) is seen
 
 
 def test_each_pod_has_a_service_if_somebody_wants_that() -> None:
     made = cluster({"login": {"replicas": 2, "service": {"perPod": True, "type": "NodePort"}}})
     names = [name for kind, name in kinds(made) if kind == "Service" and name.startswith("slurm-login")]
-    assert names == ["slurm-login", "slurm-login-0", "slurm-login-1"]
-    spec = built(made, "Service", "slurm-login-1")["spec"]
+    assert names == ["slurm-login", "slurm-login-0-ssh", "slurm-login-1-ssh"]
+    pods = {f"slurm-login-{number}" for number in range(2)}
+    assert not pods & set(names), "by its own name a Pod is found on all ports, as srun and X11 need"
+    spec = built(made, "Service", "slurm-login-1-ssh")["spec"]
     assert spec["selector"]["statefulset.kubernetes.io/pod-name"] == "slurm-login-1"
     assert spec["selector"]["app.kubernetes.io/component"] == "login"
     assert (spec["type"], spec["externalTrafficPolicy"]) == ("NodePort", "Local")
@@ -102,7 +119,7 @@ def test_host_names_are_for_external_dns() -> None:
         key: "login.example.com",
         "a": "b",
     }
-    each = service("slurm-login-0", **values)["metadata"]["annotations"]
+    each = service("slurm-login-0-ssh", **values)["metadata"]["annotations"]
     assert each[key] == "slurm-login-0.login.example.com"
     mine = service(dnsName="x", annotations={key: "y"})["metadata"]["annotations"]
     assert mine == {key: "y"}, "what people write themselves counts"
@@ -110,7 +127,7 @@ def test_host_names_are_for_external_dns() -> None:
 
 def test_additional_ports_are_those_of_all_services() -> None:
     more = [{"name": "web", "port": 443, "targetPort": 8443}, {"name": "mosh", "port": 60000, "protocol": "UDP"}]
-    for name in ("slurm-login", "slurm-login-0"):
+    for name in ("slurm-login", "slurm-login-0-ssh"):
         assert service(name, additionalPorts=more, perPod=True)["spec"]["ports"][1:] == [
             {"name": "web", "port": 443, "targetPort": 8443},
             {"name": "mosh", "port": 60000, "targetPort": 60000, "protocol": "UDP"},

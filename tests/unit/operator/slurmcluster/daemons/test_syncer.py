@@ -11,6 +11,7 @@ from tests.unit.operator.slurmcluster.clusters import built, cluster, container,
 
 from sunk.model import names
 from sunk.model.cluster.daemons import SyncerSettings
+from sunk.operator.slurmcluster.daemons import directory
 from sunk.operator.slurmcluster.daemons.syncer import arguments, rules, variables
 from sunk.operator.slurmcluster.objects import NEVER_MET
 from sunk.syncer.commands import HookOptions, syncer as command
@@ -142,7 +143,9 @@ def granted() -> list[dict[str, list[str]]]:
     return [*yaml.safe_load("\n".join(lines)), *events, *read]
 
 
-@pytest.mark.parametrize("rule", rules(cluster()), ids=lambda rule: "-".join(rule["resources"]))
+@pytest.mark.parametrize(
+    "rule", [*rules(cluster()), *directory.rules(cluster())], ids=lambda rule: "-".join(rule["resources"])
+)
 def test_the_operator_holds_what_it_grants(rule: dict[str, list[str]]) -> None:
     """Kubernetes refuses a Role with more rights than its author has."""
     for resource in rule["resources"]:

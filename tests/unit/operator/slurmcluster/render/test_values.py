@@ -130,10 +130,11 @@ def test_a_layer_in_two_files_is_refused(chart: Path) -> None:
 
 DIRECTORIES = """\
 directoryService:
+  sudoGroups: ""
   directories:
     - {name: a, ldapUri: "ldaps://a", user: {bindDn: cn=x, password: hunter2}}
     - {name: b, enabled: null, user: null, sudoGroups: null, schema: "", defaultShell: null}
-    - {name: null, user: {password: ""}}
+    - {name: null, user: {password: ""}, sudoGroups: ""}
 """
 
 
@@ -144,6 +145,7 @@ def test_a_password_of_a_directory_is_left_behind_and_its_secret_named(tmp_path:
     assert first.user.bind_dn == "cn=x"
     assert (third.user.password, third.user.password_secret) == (None, None)
     assert (second.enabled, second.sudo_groups, third.name) == (True, (), "default"), "null means that it is not set"
+    assert (found.directory_service.sudo_groups, third.sudo_groups) == ((), ()), "and so does an empty text"
     assert "hunter2" not in repr(found)
 
 

@@ -50,6 +50,13 @@ def test_nodes_join_by_themselves_and_are_sent_the_configuration() -> None:
     assert (found["MaxNodeCount"], found["TreeWidth"]) == ("12", "65533")
 
 
+def test_slurm_remembers_nobodys_groups_for_long() -> None:
+    """By itself for ten minutes: jobs would have the groups of then, and AllowGroups would keep out who has just come."""
+    assert conf({})["GroupUpdateTime"] == "60"
+    theirs = {"slurmConfig": {"extraConfig": "GroupUpdateTime=600"}}
+    assert slurm_conf(cluster(theirs)).count("GroupUpdateTime") == 1
+
+
 def test_the_old_spellings_count() -> None:
     old = {"slurmCtld": {"prockTrackType": "proctrack/cgroup"}, "slurmd": {"prologConfigmap": "before"}}
     found = conf({"slurmConfig": old})
