@@ -102,7 +102,8 @@ class Login(Struct, frozen=True, gc=False, rename="camel"):
     env: Environment = ()
     """Environment of the container sshd."""
     security_context: dict[str, Any] | None = None
-    """securityContext of the container sshd. The seccomp profile is RuntimeDefault unless you set one here."""
+    """securityContext of the container sshd. Capabilities that it needs are added. The seccomp profile is RuntimeDefault
+    unless you set one here."""
     shared_memory: Quantity | None = None
     """Size of /dev/shm, which counts as memory of the Pod. Unset: half of the memory limit, or without a limit the
     memory of the Node."""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from sunk.model.refusal import Refusal
+from sunk.operator.slurmcluster.builders import capabilities
 from sunk.operator.slurmcluster.resolve import NodeDefinition, ResolvedCluster
 from sunk.operator.slurmcluster.slurmconf.conf import slurm_conf
 
@@ -17,18 +17,7 @@ _SETTING: Final = re.compile(r"^(TaskPlugin|JobAcctGatherType)\s*=\s*(\S+)", re.
 def security_context(cluster: ResolvedCluster, definition: NodeDefinition) -> dict[str, Any]:
     """The securityContext of slurmd's container: what people wrote, and the capabilities that it needs."""
     theirs = definition.security_context or cluster.spec.compute.security_context or {}
-    if theirs.get("privileged"):
-        return theirs
-    capabilities: dict[str, Any] = theirs.get("capabilities") or {}
-    added, dropped = list(capabilities.get("add") or ()), capabilities.get("drop") or ()
-    for capability, reason in needed(cluster):
-        if capability in dropped:
-            raise Refusal(
-                f"{definition.place}: securityContext drops {capability}, but {reason} needs it. Keep the capability, or change that setting."
-            )
-        if capability not in added and "ALL" not in added:
-            added.append(capability)
-    return theirs | ({"capabilities": capabilities | {"add": added}} if added else {})
+    return capabilities.granted(theirs, needed(cluster), place=definition.place)
 
 
 def needed(cluster: ResolvedCluster) -> Iterator[tuple[str, str]]:
@@ -40,9 +29,8 @@ def needed(cluster: ResolvedCluster) -> Iterator[tuple[str, str]]:
     # Without it slurmstepd may not bind tasks of other users to CPUs, and every one of their jobs fails.
     if "affinity" in settings.get("taskplugin", ""):
         yield "SYS_NICE", "slurmConfig.slurmCtld.taskPlugin task/affinity"
-    # sshd locks the part of it that speaks to strangers into an empty folder. Not every runtime gives that to containers.
     if cluster.spec.compute.ssh.enabled:
-        yield "SYS_CHROOT", "compute.ssh"
+        yield from capabilities.of_sshd("compute.ssh")
     # enroot mounts file systems.
     if cluster.spec.compute.pyxis.enabled:
         yield "SYS_ADMIN", "compute.pyxis"

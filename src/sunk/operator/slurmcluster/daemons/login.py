@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sunk.model.contract import clusterobjects, people
-from sunk.operator.slurmcluster.builders import directories, hostkeys, keyfiles, pods, s6, secrets, users
+from sunk.operator.slurmcluster.builders import capabilities, directories, hostkeys, keyfiles, pods, s6, secrets, users
 from sunk.operator.slurmcluster.builders.hostkeys import SSH, SSH_PORT
 from sunk.operator.slurmcluster.builders.metadata import LOGIN, SCRIPTS_HASH, metadata, selector
 from sunk.operator.slurmcluster.builders.pods import Object
@@ -109,7 +109,10 @@ def _container(cluster: ResolvedCluster) -> Object:
             *pods.plain(wanted.volume_mounts),
         ],
         **_lifecycle(cluster),
-    } | ({"securityContext": wanted.security_context} if wanted.security_context else {})
+        "securityContext": capabilities.granted(
+            wanted.security_context or {}, capabilities.of_sshd("sshd"), place="login"
+        ),
+    }
 
 
 def _waits(cluster: ResolvedCluster) -> dict[str, str]:

@@ -47,9 +47,11 @@ def test_a_node_without_sshd_has_none_of_it() -> None:
     assert "sessions" not in scripts.around_jobs(cluster(values(ssh=False)))["epilog"]
 
 
-def test_sshd_may_lock_itself_in() -> None:
+def test_sshd_may_lock_itself_in_and_say_who_comes() -> None:
+    """CRI-O gives containers neither of the two."""
     added = container(cluster(values()), *NODES)["securityContext"]["capabilities"]["add"]
-    assert "SYS_CHROOT" in added
+    assert {"SYS_CHROOT", "AUDIT_WRITE"} <= set(added)
+    assert "AUDIT_WRITE" not in str(container(cluster(values(ssh=False)), *NODES))
     with pytest.raises(Refusal, match=r"securityContext drops SYS_CHROOT, but compute\.ssh needs it"):
         pod(cluster(values(node={"securityContext": {"capabilities": {"drop": ["SYS_CHROOT"]}}})), *NODES)
 

@@ -151,3 +151,15 @@ def test_a_port_that_is_taken_is_refused(ports: list[dict[str, Any]], said: str)
 def test_one_port_may_have_two_protocols() -> None:
     both = [{"name": "a", "port": 80}, {"name": "b", "port": 80, "protocol": "UDP"}]
     assert len(service(additionalPorts=both)["spec"]["ports"]) == 3
+
+
+def test_sshd_has_the_capabilities_that_not_every_runtime_gives() -> None:
+    def security(**theirs: Any) -> Any:
+        return container(cluster({"login": {"securityContext": theirs}}), *LOGIN)["securityContext"]
+
+    assert security() == {"capabilities": {"add": ["SYS_CHROOT", "AUDIT_WRITE"]}}
+    theirs = {"capabilities": {"add": ["AUDIT_WRITE"], "drop": ["MKNOD"]}, "readOnlyRootFilesystem": False}
+    assert security(**theirs) == theirs | {"capabilities": {"add": ["AUDIT_WRITE", "SYS_CHROOT"], "drop": ["MKNOD"]}}
+    assert security(privileged=True) == {"privileged": True}
+    with pytest.raises(Refusal, match=r"^login: securityContext drops AUDIT_WRITE, but sshd needs it"):
+        security(capabilities={"drop": ["AUDIT_WRITE"]})
