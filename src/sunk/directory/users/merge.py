@@ -58,16 +58,17 @@ class Merged(Struct, frozen=True):
 
 def local(passwd: str, group: str) -> Local:
     """Read the users of the values."""
-    users, bad_users = _lines(passwd, fields=_PASSWD, numbers=2)
-    groups, bad_groups = _lines(group, fields=_GROUP, numbers=1)
+    users, bad_users = _lines(passwd, fields=_PASSWD, numbers=2, taken=posix.USERS)
+    groups, bad_groups = _lines(group, fields=_GROUP, numbers=1, taken=posix.GROUPS)
     return Local(users, groups, wrong=bad_users + bad_groups)
 
 
-def _lines(text: str, *, fields: int, numbers: int) -> tuple[tuple[tuple[str, ...], ...], int]:
+def _lines(text: str, *, fields: int, numbers: int, taken: frozenset[str]) -> tuple[tuple[tuple[str, ...], ...], int]:
     found, wrong = dict[str, tuple[str, ...]](), 0
     for line in filter(None, map(str.strip, text.split("\n"))):
         parts = line.split(":")
-        if len(parts) == fields and line.isprintable() and parts[0] not in found and _is_possible(parts, numbers):
+        is_new = parts[0] not in found and parts[0] not in taken
+        if len(parts) == fields and line.isprintable() and is_new and _is_possible(parts, numbers):
             # With an x, PAM would look for a line in shadow.
             found[parts[0]] = (parts[0], "*", *parts[2:])
         else:

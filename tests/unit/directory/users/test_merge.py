@@ -119,6 +119,12 @@ def test_lines_of_the_values_that_would_blind_everybody_are_left_out() -> None:
     assert (found.group, found.wrong) == ((), 5)
 
 
+def test_lines_of_the_values_with_names_of_the_images_are_left_out() -> None:
+    """The ConfigMap may be somebody else's, which the operator has not looked at."""
+    found = local("slurm:*:5000:5000::/h:/bin/sh", "sudo:*:5000:alice\nslurmers:*:5001:alice\n")
+    assert (found.passwd, [line[0] for line in found.group], found.wrong) == ((), ["slurmers"], 2)
+
+
 def test_files_have_everybody_and_locked_ones_an_expired_line() -> None:
     merged = merge(
         local(LINE, "ops:x:5000:root2\n"),

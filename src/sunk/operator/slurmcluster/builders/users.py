@@ -24,6 +24,7 @@ MOUNT: Final = {"name": "users", "mountPath": people.USERS_FOLDER, "readOnly": T
 LOGINS_MOUNT: Final = {"name": "logins", "mountPath": people.LOGINS_FOLDER, "readOnly": True}
 KEYS: Final = "authorized_keys"
 _FIELDS: Final = {"passwd": 7, "group": 4}
+_TAKEN: Final = {"passwd": posix.USERS, "group": posix.GROUPS}
 _LOCKED: Final = frozenset({"x", "*", "!", ""})
 
 
@@ -86,6 +87,8 @@ def _users(cluster: ResolvedCluster) -> tuple[Object, ...]:
     for user in wanted.authorized_keys:
         if not posix.NAME.fullmatch(user):
             raise Refusal(f"users.authorizedKeys: {user!r} is not a valid user name.")
+        if user in posix.USERS:
+            raise Refusal(f"users.authorizedKeys: {user} is a user of the images, who cannot log in. Use another name.")
     data |= {f"{KEYS}.{user}": text for user, text in sorted(wanted.authorized_keys.items())}
     meta = metadata(cluster, CONFIGURATION, name=people.USERS)
     return ({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data},)
@@ -111,6 +114,9 @@ def _checked(kind: str, text: str) -> Iterator[list[str]]:
             raise Refusal(
                 f"users.{kind}: {fields[0]!r} is not a valid name: use lowercase letters, digits, dashes, dots and underscores."
             )
+        if fields[0] in _TAKEN[kind]:
+            what = "user" if kind == people.PASSWD else "group"
+            raise Refusal(f"users.{kind}: {fields[0]} is a {what} of the images. Use another name.")
         if fields[1] not in _LOCKED:
             raise Refusal(f"users.{kind}: {fields[0]} has a password, but a ConfigMap is not secret. Write * instead.")
         numbers = fields[2:4] if kind == "passwd" else fields[2:3]

@@ -83,13 +83,16 @@ def test_scripts_of_the_image_are_told_of_homes_and_nodes() -> None:
     ("users", "complaint"),
     [
         ({"passwd": "alice:*:2001:2001"}, "4 fields separated by colons instead of 7"),
-        ({"passwd": "root:*:0:0::/root:/bin/sh"}, "numbers of root are 0 and 0. Use 500 or more"),
+        ({"passwd": "toor:*:0:0::/root:/bin/sh"}, "numbers of toor are 0 and 0. Use 500 or more"),
         ({"passwd": "eve:*:64030:64030::/home/eve:/bin/sh"}, "numbers of eve are 64030 and 64030"),
         ({"passwd": "a:*:2001:0::/a:/bin/sh"}, "2001 and 0"),
         ({"passwd": "a:$6$abc:2001:2001::/a:/bin/sh"}, "a ConfigMap is not secret"),
         ({"passwd": "A b:*:2001:2001::/a:/bin/sh"}, "is not a valid name"),
         ({"group": "a:*:2001:\na:*:2002:"}, "users.group: a appears twice"),
+        ({"passwd": "slurm:*:2001:2001::/a:/bin/sh"}, "users.passwd: slurm is a user of the images. Use another name"),
+        ({"group": "sudo:*:2001:alice"}, "users.group: sudo is a group of the images. Use another name"),
         ({"authorizedKeys": {"../x": "k"}}, "users.authorizedKeys"),
+        ({"authorizedKeys": {"root": "k"}}, "users.authorizedKeys: root is a user of the images"),
     ],
 )
 def test_a_line_that_nobody_could_use_is_refused(users: dict[str, Any], complaint: str) -> None:
