@@ -125,7 +125,7 @@ def find(name: str, published: Published, *, today: int) -> Person | None:
         groups=groups,
         keys=tuple(_keys(name, published, directory=source)),
         expired=is_expired(name, published.file(people.SHADOW), today=today),
-        sudo=tuple(one for one in sudo_groups(published) if any(one in {each.name, f"#{each.gid}"} for each in groups)),
+        sudo=tuple(one for one in sudo_groups(published) if any(_is_called(each, one) for each in groups)),
     )
 
 
@@ -172,6 +172,11 @@ def _groups(name: str, gid: int, text: str) -> Iterator[Group]:
         number = posix.number(fields[2])
         if fields[0] != primary and number is not None and name in fields[3].split(","):
             yield Group(fields[0], number)
+
+
+def _is_called(group: Group, name: str) -> bool:
+    """As sudo compares groups: without regard to case, or by number."""
+    return name.lower() in {group.name.lower(), f"#{group.gid}"}
 
 
 def is_expired(name: str, shadow: str, *, today: int) -> bool:

@@ -215,6 +215,11 @@ def test_groups_of_sudoers_are_read_as_they_are_called() -> None:
     assert [*sudo_groups(Published())] == []
 
 
+def test_sudo_compares_groups_without_regard_to_case() -> None:
+    sudoers = {"sudoers": "%Admins ALL=(ALL:ALL) NOPASSWD: ALL\n%#3100 ALL=(ALL:ALL) ALL\n%adminsx ALL=ALL\n"}
+    assert person("bob", settings=sudoers).sudo == ("Admins", "#3100")
+
+
 def test_how_passwords_are_checked() -> None:
     text = "campus\ttls\tldaps://a,ldaps://b\nlabs\tplain\tldap://c\nbroken\n"
     assert password_ways(Published(settings={"passwords": text})) == {"campus": "tls", "labs": "plain"}
