@@ -1,6 +1,7 @@
 """Whether Slurm takes a job of somebody, in plain words, and what to do about it."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from sunk.insight.user.person import Person
 from sunk.insight.user.reasons import told_of
@@ -10,6 +11,9 @@ from sunk.insight.user.slurm import UNKNOWN_UID, Job, Partition, SlurmView
 from sunk.insight.user.unknown import unknown
 from sunk.model.contract import clusterobjects
 from sunk.model.wording import counted
+
+DOWN: Final = "DOWN"
+"""Jobs are queued and not started. DRAIN takes no new ones and starts those that it has, INACTIVE does neither."""
 
 
 def job(seen: Situation) -> Verdict:
@@ -119,6 +123,8 @@ def _partitions(seen: Situation, person: Person) -> Iterator[Reason]:
     for one in partitions:
         if one.name not in closed and (why := _perhaps_closed(one, seen.slurm)):
             yield Reason(f"partition {one.name} is {why}, and which accounts are below them was not seen")
+        if one.name not in closed and (why := _waits(one)):
+            yield Reason(why)
 
 
 def _has_open_partition(seen: Situation, person: Person) -> bool:
@@ -129,9 +135,14 @@ def _has_open_partition(seen: Situation, person: Person) -> bool:
     )
 
 
+def _waits(partition: Partition) -> str:
+    """Why a job has to wait in a partition that takes it."""
+    return f"partition {partition.name} is {DOWN}: jobs wait there until it is UP" if partition.state == DOWN else ""
+
+
 def _closed(partition: Partition, person: Person, slurm: SlurmView) -> str:
     """Why the person cannot use a partition; empty if they can, or if that was not seen."""
-    if partition.state not in {"UP", ""}:
+    if partition.state not in {"UP", DOWN, ""}:
         return f"its state is {partition.state}"
     if partition.groups is not None and not any(person.is_in(group) for group in partition.groups):
         return f"it is for groups {', '.join(partition.groups)}"

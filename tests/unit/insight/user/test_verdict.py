@@ -336,12 +336,21 @@ def test_partitions_that_are_closed_to_the_user() -> None:
         (Partition("p", accounts=("lab",)), "for accounts lab"),
         (Partition("p", denied_accounts=("science",)), "not for accounts science"),
         (Partition("p", state="DRAIN"), "its state is DRAIN"),
+        (Partition("p", state="INACTIVE"), "its state is INACTIVE"),
         (Partition("p", qos=("long", "high")), "for QOS long, high"),
         (Partition("p", denied_qos=("normal", "low")), "not for QOS normal, low"),
     ],
 )
 def test_why_a_partition_is_closed(partition: Partition, part: str) -> None:
     assert part in why(job(situation(slurm=replace(SLURM, partitions=(partition,)))))
+
+
+def test_a_partition_that_is_down_takes_jobs_and_starts_none() -> None:
+    down = job(situation(slurm=replace(SLURM, partitions=(Partition("p", state="DOWN"), Partition("all")))))
+    assert (down.allowed, notes(down)) == (True, "partition p is DOWN: jobs wait there until it is UP")
+    # Whom it does not let in is told first.
+    other = job(situation(slurm=replace(SLURM, partitions=(Partition("p", state="DOWN", groups=("ml",)),))))
+    assert why(other) == "partition p is closed: it is for groups ml"
 
 
 def test_an_account_below_one_that_is_allowed_is_allowed() -> None:
