@@ -1,7 +1,8 @@
 """One directory, read again and again for as long as it is in the settings, and what is known of it.
 
 Each directory has a reader of its own, so that one that hangs holds up nobody. A read that takes long is followed by a longer
-pause: a directory spends at most a twentieth of its time on us.
+pause: a directory spends at most a twentieth of its time on us. However seldom a directory is to be read, one that failed is
+tried again soon, and so is one whose Secrets have changed: people wait for that.
 """
 
 import asyncio
@@ -23,9 +24,14 @@ log = logging.getLogger(__name__)
 
 SHARE: Final = 20.0
 """The pause after a read is at least this many times as long as the read."""
+SOON: Final = 60.0
+"""Seconds after which a read is repeated that failed, or went by other Secrets than there are now."""
 LONGEST_RETRY: Final = 300.0
-_RETRY_SHARE: Final = 3.0
+"""Seconds. A read of a directory that hangs takes minutes, and it should be known soon that it is back."""
+LOOK: Final = 5.0
+"""Seconds between two looks at the Secrets, which a kubelet changes."""
 _SHOWN: Final = 600
+Files = tuple[tuple[str, int, int], ...]
 
 
 class Reader:
@@ -61,10 +67,28 @@ class Reader:
 
     async def run(self) -> Never:
         while True:
-            began = loopclock.now()
+            began, secrets = loopclock.now(), self._secrets()
             await self.once()
             self.seconds = loopclock.now() - began
-            await asyncio.sleep(pause(self.seconds, good=self.state == people.AVAILABLE, interval=self.interval))
+            await self._pause(secrets)
+
+    async def _pause(self, secrets: Files) -> None:
+        """Until the next read. `secrets` are those by which the last one went."""
+        ended, good = loopclock.now(), self.state == people.AVAILABLE
+        while True:
+            wanted = pause(self.seconds, good=good, changed=self._secrets() != secrets, interval=self.interval)
+            left = ended + wanted - loopclock.now()
+            if left <= 0:
+                return
+            await asyncio.sleep(min(left, LOOK))
+
+    def _secrets(self) -> Files:
+        """What tells the files of the directory's Secrets from others. A kubelet makes new ones whenever it changes any."""
+        try:
+            found = [(str(file), file.stat()) for file in sorted((self._folder / self.name).rglob("*"))]
+        except OSError:  # it is changing them right now
+            return ()
+        return tuple((name, stat.st_ino, stat.st_mtime_ns) for name, stat in found)
 
     async def once(self) -> None:
         """Read it, whatever happens."""
@@ -111,8 +135,8 @@ class Reader:
         self._changed()
 
 
-def pause(seconds: float, *, good: bool, interval: float) -> float:
+def pause(seconds: float, *, good: bool, changed: bool, interval: float) -> float:
     """How long to wait after a read of so many seconds. One that failed is repeated sooner, but not by storm."""
     if good:
-        return max(interval, SHARE * seconds)
-    return max(interval, min(_RETRY_SHARE * seconds, LONGEST_RETRY))
+        return max(min(interval, SOON) if changed else interval, SHARE * seconds)
+    return max(min(interval, SOON), min(SHARE * seconds, LONGEST_RETRY))

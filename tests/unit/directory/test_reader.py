@@ -1,5 +1,8 @@
 """Pauses, and what is believed."""
 
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -10,22 +13,79 @@ from sunk.directory.failure import Failure
 from sunk.directory.reader import LONGEST_RETRY, Reader, pause
 from sunk.directory.reading import believe
 from sunk.directory.users.records import Content, Group, User
+from sunk.model import loopclock
 from sunk.model.cluster.directory import Directory
-from sunk.model.contract.people import INVALID, SUSPECT
+from sunk.model.contract.people import AVAILABLE, INVALID, SUSPECT, UNREACHABLE
 
 SOME = Content((User("alice", 1001, 1001),))
 
 
 @given(st.floats(0, 600), st.integers(5, 86_400))
 def test_a_directory_spends_at_most_a_twentieth_of_its_time_on_us(seconds: float, interval: int) -> None:
-    assert pause(seconds, good=True, interval=interval) >= max(20 * seconds, interval)
+    assert pause(seconds, good=True, changed=False, interval=interval) == max(20 * seconds, interval)
+    assert pause(seconds, good=True, changed=True, interval=interval) == max(20 * seconds, min(interval, 60))
 
 
-def test_a_failed_read_is_repeated_soon_but_not_by_storm() -> None:
-    assert pause(0.1, good=False, interval=30) == 30
-    assert pause(40, good=False, interval=30) == 120
-    assert pause(600, good=False, interval=30) == LONGEST_RETRY
-    assert pause(600, good=False, interval=3600) == 3600
+@pytest.mark.parametrize("changed", [True, False])
+def test_a_failed_read_is_repeated_soon_but_not_by_storm(*, changed: bool) -> None:
+    def after(seconds: float, *, interval: float) -> float:
+        return pause(seconds, good=False, changed=changed, interval=interval)
+
+    assert (after(0.1, interval=30), after(0.1, interval=3600)) == (30, 60)
+    assert (after(6, interval=30), after(6, interval=3600)) == (120, 120)
+    # A directory that hangs is asked again within a reasonable time.
+    assert after(600, interval=30) == after(600, interval=3600) == LONGEST_RETRY
+
+
+class Counted(Reader):
+    """Instead of reading, it notes when."""
+
+    def __init__(self, folder: Path, *, interval: float) -> None:
+        values = Values(Directory(name="corp"), 0)
+        super().__init__(values, folder=folder, interval=interval, changed=lambda: None, content=SOME)
+        self.times: list[float] = []
+        self.ends = AVAILABLE
+
+    async def once(self) -> None:
+        self.times.append(loopclock.now())
+        self.state = self.ends
+
+
+@contextmanager
+def reading(reader: Reader) -> Iterator[None]:
+    task = asyncio.create_task(reader.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+
+
+@pytest.mark.looptime
+async def test_a_secret_that_comes_late_is_read_soon_however_seldom_the_directory_is(tmp_path: Path) -> None:
+    reader = Counted(tmp_path, interval=3600)
+    with reading(reader):
+        await asyncio.sleep(1000)
+        assert reader.times == [0]
+        (tmp_path / "corp/snippets").mkdir(parents=True)
+        (tmp_path / "corp/snippets/a.conf").write_text("x")
+        await asyncio.sleep(10)
+        assert len(reader.times) == 2
+        (tmp_path / "corp/snippets/a.conf").write_text("other")
+        await asyncio.sleep(30)
+        assert len(reader.times) == 2
+        await asyncio.sleep(30 + 10)
+        assert len(reader.times) == 3
+        await asyncio.sleep(3000)
+        assert len(reader.times) == 3
+
+
+@pytest.mark.looptime
+async def test_a_directory_that_fails_is_asked_again_within_a_minute(tmp_path: Path) -> None:
+    reader = Counted(tmp_path, interval=3600)
+    reader.ends = UNREACHABLE
+    with reading(reader):
+        await asyncio.sleep(190)
+        assert reader.times == [0, 60, 120, 180]
 
 
 def test_a_canary_that_is_missing_makes_an_answer_suspect() -> None:
