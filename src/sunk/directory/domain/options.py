@@ -79,6 +79,8 @@ def _schema(value: str) -> str:
 
 
 def _uris(value: str) -> tuple[str, ...]:
+    if "@" in value:
+        raise ValueError("must have no user or password in it: set ldap_default_bind_dn and ldap_default_authtok")
     found = tuple(uri for uri in re.split(r"[\s,]+", value) if uri)
     for uri in found:
         _check_uri(uri)
@@ -92,7 +94,7 @@ def _check_uri(uri: str) -> None:
     except ValueError:
         good = False
     else:
-        good = good and parts.path in {"", "/"} and not (parts.query or parts.fragment or parts.username)
+        good = good and parts.path in {"", "/"} and not (parts.query or parts.fragment)
     if not good or not uri.isprintable():
         raise ValueError(f"{uri!r} must be of the form ldaps://host, ldap://host or ldaps://host:port")
 
@@ -226,7 +228,8 @@ class Options:
         try:
             found: T = OPTIONS[name](value)
         except ValueError as error:
-            shown = "" if name in _SECRETS else f" = {value[:100]}"
+            # What stands before an @ may be a password.
+            shown = "" if name in _SECRETS or "@" in value else f" = {value[:100]}"
             raise Failure(INVALID, f"`{name}{shown}`: {error}", option=source) from error
         return found
 

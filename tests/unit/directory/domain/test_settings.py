@@ -247,3 +247,15 @@ def test_a_wrong_snippet_is_named_and_its_password_is_not_shown(tmp_path: Path) 
 )
 def test_debug_levels_are_those_of_sssd(level: int | str | None, verbose: bool) -> None:  # noqa: FBT001 - a column
     assert is_verbose(level) is verbose
+
+
+@pytest.mark.parametrize("uri", ["ldaps://reader:S3cret@a", "ldaps://b ldaps://reader:S3,cret@a", "ldap://@a S3cret"])
+@pytest.mark.parametrize("option", ["ldap_uri", "ldap_backup_uri"])
+def test_a_password_in_an_address_is_refused_without_being_quoted(tmp_path: Path, option: str, uri: str) -> None:
+    """The operator does not see what is in a snippet, and conditions are for everybody."""
+    secret(tmp_path, "snippets", a__conf=f"[domain/default]\n{option} = {uri}\n")
+    directory = structs.replace(PLAIN, user=DirectoryUser(existing_secret="s"))
+    said = refusal(directory, tmp_path)
+    assert said == (
+        f"{HERE}.user.existingSecret: `{option}`: must have no user or password in it: set ldap_default_bind_dn and ldap_default_authtok"
+    )
