@@ -18,6 +18,8 @@ log = logging.getLogger(__name__)
 DESCRIPTION: Final = "created by SUNK: accounting.userAccounts"
 MOST_REFUSALS: Final = 24
 """Refusals in one plan, after which no order is split any further."""
+ANSWERS: Final = 1000
+"""Numbers below are of the system, and -1 of libslurm: something went wrong on the way, and slurmdbd has refused nothing."""
 _SHOWN: Final = 5
 
 Order = Callable[[tuple[str, ...]], Awaitable[None]]
@@ -55,13 +57,12 @@ class Executor:
             if addition.account in lacking:
                 continue
             add = self._adding(addition.account, qos=addition.qos, is_default=addition.is_default)
-            done = await self._give(add, addition.users)
-            self.added |= {(user, addition.account) for user in done}
+            await self._give(add, addition.users, account=addition.account, done=self.added)
         for change in plan.changes:
             alter = self._changing(change)
-            self.changed |= {(user, change.account) for user in await self._give(alter, change.associations)}
+            await self._give(alter, change.associations, account=change.account, done=self.changed)
         for default in plan.defaults:
-            await self._give(self._defaulting(default.account), default.users)
+            await self._give(self._defaulting(default.account), default.users, account=default.account, done=set())
         for removal in plan.removals:
             await self._remove(removal.account, removal.associations)
 
@@ -113,12 +114,11 @@ class Executor:
             self.busy |= {(user, account) for user in outcome.refused}
             self.removed |= {(user, account) for user in outcome.done}
 
-        await self._give(remove, associations)
+        await self._give(remove, associations, account=account, done=set())
 
-    async def _give(self, order: Order, users: Iterable[str]) -> list[str]:
-        """Give an order for these users, and tell for whom it was carried out."""
+    async def _give(self, order: Order, users: Iterable[str], *, account: str, done: set[Pair]) -> None:
+        """Give an order for these users of an account, and note in `done` for whom it was carried out."""
         waiting = list(in_batches(users))
-        done: list[str] = []
         while waiting:
             batch = waiting.pop(0)
             self._check()
@@ -132,12 +132,11 @@ class Executor:
                 self.refused += 1
                 self.refusals.append(str(trouble))
             else:
-                done += batch
-        return done
+                done |= {(user, account) for user in batch}
 
     def _refused(self, trouble: SlurmError, *, several: bool = False) -> bool:
         """Note a refusal; tell whether it is worth while to find out whom it is about. No answer at all is raised."""
-        if isinstance(trouble, Unreachable | Unauthenticated):
+        if trouble.errno < ANSWERS or isinstance(trouble, Unreachable | Unauthenticated):
             raise trouble
         self.refused += 1
         if several and self.refused < MOST_REFUSALS and not isinstance(trouble, Denied):

@@ -166,6 +166,18 @@ async def test_a_slurmdbd_that_is_away_ends_it_and_what_was_done_is_known() -> N
     assert made.added == {("alice", "lab")}
 
 
+@pytest.mark.parametrize("errno", [-1, 11, 107])
+async def test_a_slurmdbd_that_dies_in_the_middle_is_not_told_the_rest(errno: int) -> None:
+    """What libslurm then says is that something went wrong, and not what: nobody was refused."""
+    orders = Orders(lambda _, users: SlurmError(errno, asked="add") if "u600" in users else None)
+    made = executor(orders)
+    users = tuple(f"u{number}" for number in range(3 * MOST))
+    with pytest.raises(SlurmError):
+        await made.execute(Plan(additions=(Addition("lab", qos=PLAIN, is_default=True, users=users),)))
+    assert (len(orders.told), len(made.added)) == (2, MOST)
+    assert (made.refused, made.refusals) == (0, [])
+
+
 async def test_nothing_is_told_by_one_that_no_longer_leads() -> None:
     orders, answers = Orders(), iter([True, False])
     with pytest.raises(NotLeading):
