@@ -23,7 +23,7 @@ Rejected: to compare the QOS alone, without a mark. An administrator may want ju
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Final
 
@@ -68,6 +68,12 @@ class Found(Struct, frozen=True):
     @property
     def accounts(self) -> frozenset[str]:
         return frozenset(row.account.lower() for row in self.associations if not row.user)
+
+    def default_qos(self) -> dict[str, str]:
+        """By account, where it has one of its own."""
+        names = {number: name for name, number in self.qos.items()}
+        rows = (row for row in self.associations if not row.user and row.default_qos in names)
+        return {row.account.lower(): names[row.default_qos] for row in rows}
 
     def by_pair(self) -> dict[Pair, list[Association]]:
         pairs: dict[Pair, list[Association]] = {}
@@ -257,8 +263,23 @@ class _Planner:
             withheld=withheld,
             held=self._held,
             foreign=self._foreign(leaving),
-            problems=problems(self._rules, self._people, qos=self._found.qos),
+            problems=(*problems(self._rules, self._people, qos=self._found.qos), *self._forbidden_defaults()),
         )
+
+    def _forbidden_defaults(self) -> Iterator[str]:
+        """Where users would have the default QOS of their account, and may not use it."""
+        defaults = self._found.default_qos()
+        for number, rule in enumerate(self._rules):
+            default = defaults.get(rule.account, "")
+            members = self._people.members(rule.group) or ()
+            given = {self._wanted[user, rule.account].qos for user in members} if default and rule.qos else set()
+            lacking = sorted(each for each in given if each.qos and not each.default and default not in each.qos)
+            if lacking:
+                yield (
+                    f"accounting.userAccounts.rules[{number}].defaultQos: account {rule.account} has the default QOS {default}, "
+                    "which these users may not use, so their jobs have to name one. Set defaultQos to one of "
+                    f"{', '.join(lacking[0].qos)}, or add {default} to qos"
+                )
 
     def _is_settled(self, user: str) -> bool:
         return self._settled is None or user in self._settled

@@ -323,6 +323,27 @@ def test_a_qos_that_does_not_exist_is_said_and_the_others_are_given() -> None:
     assert world.database.of("alice")["lab"].comment == "sunk qos=normal,premium default=premium"
 
 
+def test_a_default_qos_of_the_account_that_a_rule_does_not_allow_is_said() -> None:
+    rule = replace(LAB, qos=("normal", "high"), default_qos=None)
+    world, who = World(row("", "lab", default_qos=QOS["low"])), people({"ml": ["alice"]})
+    (problem,) = world.round([ALL, rule], who).problems
+    assert problem == (
+        "accounting.userAccounts.rules[1].defaultQos: account lab has the default QOS low, which these users may not use, so "
+        "their jobs have to name one. Set defaultQos to one of high, normal, or add low to qos"
+    )
+    for better in (
+        replace(rule, default_qos="high"),
+        replace(rule, qos=("normal", "low")),
+        replace(rule, qos=()),
+        replace(rule, group="nobody"),
+    ):
+        assert not [one for one in world.round([better], who).problems if "defaultQos" in one]
+    # What another rule says for the same users counts too.
+    assert world.round([rule, AccountRule(account="lab", qos=("low",))], who).problems == ()
+    world.database.alter("", "lab", default_qos=QOS["high"])
+    assert world.round([rule], who).problems == ()
+
+
 def test_nobody_is_given_all_qos_of_the_account_because_the_rule_has_none_that_exists() -> None:
     rule = replace(LAB, qos=("premium",), default_qos=None)
     world = World()
