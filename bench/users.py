@@ -20,11 +20,11 @@ from typing import Any, Final
 import yaml
 from msgspec import json
 from tests.conftest import Kubectl
-from tests.e2e.slurmcluster.certificates import Authority
 from tests.e2e.slurmcluster.directories import Server, group, person, reached_by_tls
 
 from bench.installed import installed
 from bench.report import Figure, report
+from sunk.local.certificates import Authority
 from sunk.local.fakekubelet import Settings, spawned
 from sunk.local.install import NAMESPACE, SLURM, Tools
 from sunk.local.paths import project

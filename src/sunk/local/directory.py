@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from sunk.local.artifacts import images
-from sunk.local.certificates import Authority
+from sunk.local.certificates import LASTS, FiledAuthority
 from sunk.local.shell import run
 from sunk.model.refusal import Refusal
 
@@ -35,26 +35,6 @@ PASSWORD: Final = "directory"  # noqa: S105 - of a server on loopback that lives
 PATIENCE: Final = 20.0
 PROGRAMS: Final = ("ldapsearch", "ldapadd", "ldapmodify", "ldapdelete", "ldapwhoami")
 SCHEMAS: Final = ("core", "cosine", "nis", "inetorgperson")
-# What other servers have: keys, groups by DN, and what a user of Active Directory and of FreeIPA looks like.
-SCHEMA: Final = """
-attributetype ( 1.3.6.1.4.1.99999.1.1 NAME 'sshPublicKey' EQUALITY octetStringMatch
-  SYNTAX 1.3.6.1.4.1.1466.115.121.1.40 )
-attributetype ( 1.3.6.1.4.1.99999.1.2 NAME 'sAMAccountName' EQUALITY caseIgnoreMatch
-  SUBSTR caseIgnoreSubstringsMatch SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 SINGLE-VALUE )
-attributetype ( 1.3.6.1.4.1.99999.1.3 NAME 'userAccountControl' EQUALITY integerMatch
-  SYNTAX 1.3.6.1.4.1.1466.115.121.1.27 SINGLE-VALUE )
-attributetype ( 1.3.6.1.4.1.99999.1.4 NAME 'unixHomeDirectory' EQUALITY caseExactIA5Match
-  SYNTAX 1.3.6.1.4.1.1466.115.121.1.26 SINGLE-VALUE )
-attributetype ( 1.3.6.1.4.1.99999.1.5 NAME 'nsAccountLock' EQUALITY caseIgnoreMatch
-  SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 SINGLE-VALUE )
-objectclass ( 1.3.6.1.4.1.99999.2.1 NAME 'extended' SUP top AUXILIARY
-  MAY ( sshPublicKey $ nsAccountLock $ userAccountControl $ gidNumber ) )
-objectclass ( 1.3.6.1.4.1.99999.2.2 NAME 'bisGroup' SUP top STRUCTURAL MUST cn MAY ( gidNumber $ member ) )
-objectclass ( 1.3.6.1.4.1.99999.2.3 NAME 'user' SUP top STRUCTURAL MUST ( cn $ sAMAccountName )
-  MAY ( uidNumber $ gidNumber $ unixHomeDirectory $ loginShell $ userAccountControl $ displayName ) )
-objectclass ( 1.3.6.1.4.1.99999.2.4 NAME 'group' SUP top STRUCTURAL MUST ( cn $ sAMAccountName )
-  MAY ( gidNumber $ member ) )
-"""
 Values = str | bytes | int | Sequence[str | bytes]
 """Of an attribute."""
 
@@ -90,7 +70,7 @@ class DirectoryServer:
         self._log: IO[bytes] | None = None
         (folder / "data").mkdir(parents=True)
         (folder / "tls").mkdir()
-        self.authority: Final = Authority(folder / "tls")
+        self.authority: Final = FiledAuthority(folder / "tls")
         self._files = self.authority.server("127.0.0.1", "localhost")
         self._port, self._tls_port = _free_port(), _free_port()
         self.options: list[str] = []
@@ -109,7 +89,7 @@ class DirectoryServer:
         """A folder for PATH with ldapsearch and its kin."""
         return self._programs.bin
 
-    def certify(self, *hosts: str, lasts: dt.timedelta | None = None) -> None:
+    def certify(self, *hosts: str, lasts: dt.timedelta = LASTS) -> None:
         """Have another certificate from the next start on: for other names, or for a time that has passed."""
         self._files = self.authority.server(*(hosts or ("127.0.0.1", "localhost")), lasts=lasts)
 
@@ -186,12 +166,12 @@ class DirectoryServer:
         run(command, stdin=f"{text}\n", timeout=300)
 
     def _configuration(self) -> str:
-        root, schema = self._programs.root, self._folder / "extended.schema"
-        schema.write_text(SCHEMA)
+        root = self._programs.root
         certificate, key = self._files
         lines = [
             *(f"include {root}/etc/ldap/schema/{name}.schema" for name in SCHEMAS),
-            f"include {schema}",
+            # What other servers have: keys, and what a user of Active Directory and of FreeIPA looks like.
+            f"include {root}/usr/lib/sunk/people.schema",
             *(f"modulepath {root}/usr/lib/ldap", "moduleload back_mdb"),
             f"pidfile {self._folder}/pid",
             # Whoever is limited is limited by `options`.
@@ -245,7 +225,7 @@ def entry(dn: str, /, **attributes: Values) -> str:
 def person(name: str, uid: int, /, *, dn: str = "", **attributes: Values) -> str:
     """A user of rfc2307, who can log in with the password of the same name."""
     defaults: dict[str, Values] = {
-        "objectClass": ["account", "posixAccount", "simpleSecurityObject", "extended"],
+        "objectClass": ["account", "posixAccount", "simpleSecurityObject", "ldapPublicKey"],
         "uid": name,
         "cn": name,
         "uidNumber": uid,

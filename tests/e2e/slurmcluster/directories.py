@@ -7,9 +7,10 @@ from typing import Any, Final
 import yaml
 from msgspec import Struct
 from tests.conftest import Kubectl
-from tests.e2e.slurmcluster.certificates import Certificate
 from tests.e2e.slurmcluster.release import FIRST
 from tests.waiting import eventually
+
+from sunk.local.certificates import Certificate
 
 LDAP, LDAPS = 1389, 1636
 GROUP: Final = 64033

@@ -15,7 +15,6 @@ from typing import Any, Final
 
 from msgspec import json
 from tests.conftest import Kubectl
-from tests.e2e.slurmcluster.certificates import Authority
 from tests.e2e.slurmcluster.directories import (
     Server,
     group,
@@ -28,6 +27,7 @@ from tests.e2e.slurmcluster.release import ON_FIRST, Release, on
 from tests.e2e.slurmcluster.visitors import Entrance, entrance, key_pair
 from tests.waiting import eventually
 
+from sunk.local.certificates import Authority
 from sunk.model import names
 
 CAMPUS: Final = "dc=campus,dc=test"

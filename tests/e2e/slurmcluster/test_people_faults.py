@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
-from tests.e2e.slurmcluster.certificates import Authority, Certificate
 from tests.e2e.slurmcluster.directories import Server, group, person, reached_by_tls
 from tests.e2e.slurmcluster.people import (
     AUTHORITY,
@@ -38,6 +37,8 @@ from tests.e2e.slurmcluster.sides import LASTING, tell_over
 from tests.e2e.slurmcluster.visitors import Entrance
 from tests.helm import Helm
 from tests.waiting import eventually
+
+from sunk.local.certificates import PAST, Authority, Certificate
 
 pytestmark = pytest.mark.full
 
@@ -167,7 +168,7 @@ def of_another_ca() -> Certificate:
 @pytest.mark.parametrize(
     ("certificate", "words"),
     [
-        (AUTHORITY.issue("third", expired=True), "expired"),
+        (AUTHORITY.issue("third", lasts=PAST), "expired"),
         (AUTHORITY.issue("elsewhere"), "host name|hostname"),
         (of_another_ca(), "CA"),
     ],
@@ -187,7 +188,7 @@ def test_a_client_certificate_that_has_expired_is_told(
     slurm: Release, door: Entrance, servers: dict[str, Server]
 ) -> None:
     labs = servers["labs"]
-    labs.secrets(client=AUTHORITY.issue("slurm", expired=True))
+    labs.secrets(client=AUTHORITY.issue("slurm", lasts=PAST))
     try:
         eventually(lambda: "labs" in told(slurm) and "ldapsCert" in told(slurm), seconds=STATED)
         assert door.by_key("lena", KEYS)("id -u") == "4001"

@@ -1,6 +1,5 @@
 """One directory is read, in all the ways in which it can be reached, answer, and fail to."""
 
-import datetime as dt
 import time
 from pathlib import Path
 
@@ -9,12 +8,12 @@ from tests.integration.directory.conftest import MakeServer
 from tests.integration.directory.corp import client_certificate, read, reader, secrets, values
 
 from sunk.directory.users.records import Group
+from sunk.local.certificates import LASTS, PAST
 from sunk.local.directory import BASE, GROUPS, PEOPLE, READER, DirectoryServer, entry, group, person
 from sunk.model.contract.people import AVAILABLE, INVALID, REFUSED, SUSPECT, UNREACHABLE
 
 HERE = "directoryService.directories[0]"
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
-PAST = dt.timedelta(days=-1)
 
 
 @pytest.mark.parametrize("tls", ["starttls", "ldaps", "plain"])
@@ -43,12 +42,12 @@ async def test_groups_by_dn_may_contain_each_other(server: DirectoryServer, tmp_
         person("alice", 1001),
         person("bob", 1002),
         person("odd", 1003, dn=odd, uid=["odd", "odd, one+two"]),
-        entry(f"cn=inner,{GROUPS}", objectClass="bisGroup", cn="inner", member=[alice, odd, f"cn=outer,{GROUPS}"]),
+        entry(f"cn=inner,{GROUPS}", objectClass="group", cn="inner", member=[alice, odd, f"cn=outer,{GROUPS}"]),
         entry(
-            f"cn=outer,{GROUPS}", objectClass="bisGroup", cn="outer", gidNumber=2000, member=[bob, f"cn=inner,{GROUPS}"]
+            f"cn=outer,{GROUPS}", objectClass="group", cn="outer", gidNumber=2000, member=[bob, f"cn=inner,{GROUPS}"]
         ),
     )
-    directory = values(server, schema="rfc2307bis", group_object_class="bisGroup")
+    directory = values(server, schema="rfc2307bis", group_object_class="group")
     found = await read(directory, secrets(server, tmp_path))
     assert found.content.groups == (Group("outer", 2000, ("alice", "bob", "odd")),)
 
@@ -60,6 +59,7 @@ async def test_users_as_in_active_directory(server: DirectoryServer, tmp_path: P
             alice,
             objectClass="user",
             cn="Alice A",
+            sn="Alice A",
             sAMAccountName="Alice",
             uidNumber=1001,
             gidNumber=1001,
@@ -70,12 +70,13 @@ async def test_users_as_in_active_directory(server: DirectoryServer, tmp_path: P
             f"cn=Bob,{PEOPLE}",
             objectClass="user",
             cn="Bob",
+            sn="Bob",
             sAMAccountName="bob",
             uidNumber=1002,
             gidNumber=1001,
             userAccountControl=514,
         ),
-        entry(f"cn=Nobody,{PEOPLE}", objectClass="user", cn="Nobody", sAMAccountName="NB$"),
+        entry(f"cn=Nobody,{PEOPLE}", objectClass="user", cn="Nobody", sn="Nobody", sAMAccountName="NB$"),
         entry(
             f"cn=Ops,{GROUPS}",
             objectClass="group",
@@ -174,8 +175,8 @@ async def test_certificates_that_are_no_good_are_told_in_words(
     made = reader(directory, secrets(server, tmp_path))
     for hosts, lasts, words in (
         ((), PAST, "has expired"),
-        (("ldap.example.com",), None, "another host name"),
-        ((), None, ""),
+        (("ldap.example.com",), LASTS, "another host name"),
+        ((), LASTS, ""),
     ):
         server.certify(*hosts, lasts=lasts)
         server.restart()

@@ -8,7 +8,7 @@ from msgspec import structs
 from sunk.directory.domain.options import Options, SearchBase
 from sunk.directory.domain.settings import Domain, Homes, Values, is_verbose, resolve
 from sunk.directory.failure import Failure
-from sunk.local.certificates import Authority
+from sunk.local.certificates import FiledAuthority
 from sunk.model.cluster.directory import Directory, DirectoryUser
 from sunk.model.contract.people import INVALID
 
@@ -143,7 +143,7 @@ def test_search_bases_have_scopes_and_filters() -> None:
 
 
 def test_a_client_certificate_binds_by_itself_or_not_at_all(tmp_path: Path) -> None:
-    certificate, key = Authority(tmp_path).client("agent")
+    certificate, key = FiledAuthority(tmp_path).client("agent")
     secret(tmp_path, "tls", tls__crt=certificate.read_bytes(), tls__key=key.read_bytes())
     directory = structs.replace(PLAIN, ldaps_cert="s")
     assert [each.external for each in domain(directory, tmp_path).connections] == [True, False]

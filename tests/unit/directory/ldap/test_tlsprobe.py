@@ -13,12 +13,11 @@ import pytest
 from sunk.directory.failure import Failure
 from sunk.directory.ldap.search import Connection, TlsFiles
 from sunk.directory.ldap.tlsprobe import START_TLS, address, check_files, diagnose
-from sunk.local.certificates import Authority
+from sunk.local.certificates import LASTS, PAST, FiledAuthority
 from sunk.model.contract.people import REFUSED, UNREACHABLE
 
 GRANTED = bytes.fromhex("300c02010178070a010004000400")
 REFUSAL = bytes.fromhex("300c02010178070a010204000400")
-PAST = dt.timedelta(days=-2)
 
 
 @contextmanager
@@ -58,11 +57,11 @@ def tls(context: ssl.SSLContext) -> Callable[[socket.socket], None]:
 
 
 @pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("ca"))
+def authority(tmp_path_factory: pytest.TempPathFactory) -> FiledAuthority:
+    return FiledAuthority(tmp_path_factory.mktemp("ca"))
 
 
-def context_of(authority: Authority, *, host: str = "127.0.0.1", lasts: dt.timedelta | None = None) -> ssl.SSLContext:
+def context_of(authority: FiledAuthority, *, host: str = "127.0.0.1", lasts: dt.timedelta = LASTS) -> ssl.SSLContext:
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     made.load_cert_chain(*authority.server(host, lasts=lasts))
     return made
@@ -75,23 +74,23 @@ def probe(port: int, files: TlsFiles, *, scheme: str = "ldaps") -> str:
     return "" if found is None else f"{found.state} {found.option} {found.words}"
 
 
-def test_nothing_is_said_where_all_is_well(authority: Authority) -> None:
+def test_nothing_is_said_where_all_is_well(authority: FiledAuthority) -> None:
     with server(tls(context_of(authority))) as port:
         assert probe(port, TlsFiles(ca=str(authority.certificate))) == ""
 
 
-def test_an_expired_certificate(authority: Authority) -> None:
+def test_an_expired_certificate(authority: FiledAuthority) -> None:
     with server(tls(context_of(authority, lasts=PAST))) as port:
         assert "has expired" in probe(port, TlsFiles(ca=str(authority.certificate)))
 
 
-def test_a_certificate_for_somebody_else(authority: Authority) -> None:
+def test_a_certificate_for_somebody_else(authority: FiledAuthority) -> None:
     with server(tls(context_of(authority, host="ldap.example.com"))) as port:
         assert "another host name" in probe(port, TlsFiles(ca=str(authority.certificate)))
 
 
-def test_an_unknown_authority(authority: Authority, tmp_path: Path) -> None:
-    other = Authority(tmp_path)
+def test_an_unknown_authority(authority: FiledAuthority, tmp_path: Path) -> None:
+    other = FiledAuthority(tmp_path)
     with server(tls(context_of(authority))) as port:
         found = probe(port, TlsFiles(ca=str(other.certificate)))
     assert found.startswith(f"{REFUSED} ldap_tls_cacert")
@@ -99,7 +98,7 @@ def test_an_unknown_authority(authority: Authority, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("newest", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_a_server_that_wants_a_certificate(authority: Authority, newest: ssl.TLSVersion) -> None:
+def test_a_server_that_wants_a_certificate(authority: FiledAuthority, newest: ssl.TLSVersion) -> None:
     demanding = context_of(authority)
     demanding.maximum_version = newest
     demanding.verify_mode = ssl.CERT_REQUIRED
@@ -113,17 +112,17 @@ def test_a_server_that_wants_a_certificate(authority: Authority, newest: ssl.TLS
     assert "want" in found
 
 
-def test_a_client_certificate_of_an_unknown_authority(authority: Authority, tmp_path: Path) -> None:
+def test_a_client_certificate_of_an_unknown_authority(authority: FiledAuthority, tmp_path: Path) -> None:
     demanding = context_of(authority)
     demanding.verify_mode = ssl.CERT_REQUIRED
     demanding.load_verify_locations(authority.certificate)
-    certificate, key = Authority(tmp_path).client("agent")
+    certificate, key = FiledAuthority(tmp_path).client("agent")
     files = TlsFiles(ca=str(authority.certificate), certificate=str(certificate), key=str(key))
     with server(tls(demanding)) as port:
         assert probe(port, files).startswith(f"{REFUSED} ldap_tls_cert")
 
 
-def test_start_tls_is_asked_for_first(authority: Authority) -> None:
+def test_start_tls_is_asked_for_first(authority: FiledAuthority) -> None:
     context = context_of(authority)
 
     def handle(connection: socket.socket) -> None:
@@ -147,7 +146,7 @@ def test_a_server_without_start_tls(reply: bytes, words: str) -> None:
         assert words in probe(port, TlsFiles(), scheme="ldap")
 
 
-def test_a_port_that_speaks_no_tls(authority: Authority) -> None:
+def test_a_port_that_speaks_no_tls(authority: FiledAuthority) -> None:
     with server(lambda connection: connection.sendall(b"hello, this is plain text\r\n" * 3)) as port:
         assert probe(port, TlsFiles(ca=str(authority.certificate))).startswith(REFUSED)
 
@@ -180,7 +179,7 @@ def test_the_request_is_that_of_the_standard() -> None:
     assert START_TLS[1] == len(START_TLS) - 2
 
 
-def test_files_that_cannot_be_used_are_refused(authority: Authority, tmp_path: Path) -> None:
+def test_files_that_cannot_be_used_are_refused(authority: FiledAuthority, tmp_path: Path) -> None:
     nonsense = tmp_path / "nonsense"
     nonsense.write_text("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
     certificate, key = authority.client("agent")
