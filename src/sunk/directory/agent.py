@@ -191,6 +191,7 @@ class Agent:
                 interval=interval,
                 changed=self._changed.set,
                 content=before.get(name, Content()),
+                consent=self._publisher.consent,
             )
             self.readers[name] = reader
         reader.interval = interval

@@ -14,13 +14,15 @@ from typing import Final
 from msgspec import Struct, field, json
 
 from sunk.directory.users.files import Files
+from sunk.directory.users.records import Consent
 from sunk.kube.api.client import Client
 from sunk.kube.api.patch import Merge
-from sunk.kube.core import CONFIG_MAPS
+from sunk.kube.core import CONFIG_MAPS, ConfigMap
 from sunk.kube.errors import NotFound
 from sunk.kube.resource import Record
 from sunk.model.contract import people
 from sunk.model.contract.clusterobjects import named
+from sunk.model.loss import accepted_loss
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +38,13 @@ class Held(Struct, frozen=True):
 
     version: str = ""
     data: Mapping[str, str] = field(default_factory=dict)
+    accepted_loss: int = 0
+    """By an annotation of a person's."""
+
+    @classmethod
+    def of(cls, found: ConfigMap) -> "Held":
+        metadata = found.metadata
+        return cls(metadata.resource_version, found.data or {}, accepted_loss(metadata.annotations))
 
 
 class Publisher:
@@ -58,6 +67,11 @@ class Publisher:
     def logins(self) -> tuple[Mapping[str, str], ...]:
         return tuple(self._held[name].data for name in self.login_names)
 
+    def consent(self) -> Consent:
+        """What a person says of it on the ConfigMap with the users."""
+        held = self._held.get(self.people_name, Held())
+        return Consent(f"-n {self._namespace} configmap {self.people_name}", held.accepted_loss)
+
     async def refresh(self) -> None:
         """Learn what is there now. Raises Missing, or what the API server says."""
         for name in (*self.login_names, self.people_name):
@@ -65,7 +79,7 @@ class Publisher:
                 version = await self._version(name)
                 if name not in self._held or self._held[name].version != version:
                     found = await self._client.get(CONFIG_MAPS, name, namespace=self._namespace)
-                    self._held[name] = Held(found.metadata.resource_version, found.data or {})
+                    self._held[name] = Held.of(found)
             except NotFound as missing:
                 self._held.pop(name, None)
                 raise Missing(f"ConfigMap {name} does not exist; the operator creates it") from missing
@@ -101,6 +115,6 @@ class Publisher:
         # Whatever comes of it: what we hold is no longer sure.
         del self._held[name]
         found = await self._client.patch(CONFIG_MAPS, name, Merge(body), namespace=self._namespace)
-        self._held[name] = Held(found.metadata.resource_version, found.data or {})
+        self._held[name] = Held.of(found)
         self.writes += 1
         log.info("ConfigMap %s: wrote %s", name, ", ".join(sorted(changes)))

@@ -16,7 +16,7 @@ from sunk.directory import reading
 from sunk.directory.domain.options import Options
 from sunk.directory.domain.settings import Values, resolve
 from sunk.directory.failure import Failure
-from sunk.directory.users.records import Content
+from sunk.directory.users.records import Consent, Content
 from sunk.model import faults, loopclock
 from sunk.model.contract import people
 
@@ -37,13 +37,21 @@ Files = tuple[tuple[str, int, int], ...]
 class Reader:
     """What is known of a directory. `content` stays what it was when a read fails."""
 
-    def __init__(
-        self, values: Values, *, folder: Path, interval: float, changed: Callable[[], None], content: Content
+    def __init__(  # noqa: PLR0913 - all that it depends on
+        self,
+        values: Values,
+        *,
+        folder: Path,
+        interval: float,
+        changed: Callable[[], None],
+        content: Content,
+        consent: Callable[[], Consent] = Consent,
     ) -> None:
         self.values = values
         self.interval = interval
         self._folder = folder
         self._changed = changed
+        self._consent = consent
         self.content = content
         """Until the first good read: what is published of it."""
         self.state = ""
@@ -109,7 +117,7 @@ class Reader:
     async def _read(self, options: Options) -> Content:
         domain = resolve(self.values, folder=self._folder / self.name, options=options)
         content = await reading.read(domain)
-        reading.believe(content, before=self.content, canary=domain.canary)
+        reading.believe(content, before=self.content, canary=domain.canary, consent=self._consent())
         return content
 
     def _accept(self, content: Content, options: Options) -> None:

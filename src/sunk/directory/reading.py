@@ -21,13 +21,16 @@ from sunk.directory.ldap.results import UNKNOWN_METHOD, LdapFailure
 from sunk.directory.ldap.search import Connection, Query, search
 from sunk.directory.users import groups
 from sunk.directory.users.entries import Entries
-from sunk.directory.users.records import Content
+from sunk.directory.users.records import NO_CONSENT, Consent, Content
+from sunk.model import names
 from sunk.model.contract import people
 
 log = logging.getLogger(__name__)
 
 MOST_ENTRIES: Final = 500_000
 MOST_RANGES: Final = 10_000
+FEW: Final = 5
+"""So many memberships may always be gone at once."""
 _ROOT: Final = Query(
     base="", scope="base", filter="(objectClass=*)", attributes=("defaultNamingContext", "namingContexts")
 )
@@ -188,8 +191,8 @@ class _Reading:
         return Content(tuple(found.users), resolved, found.skips.count, tuple(found.skips.examples))
 
 
-def believe(content: Content, *, before: Content, canary: str) -> None:
-    """Raise a Failure if the answer is not to be believed: it would take all users or groups away by a mistake of the server."""
+def believe(content: Content, *, before: Content, canary: str, consent: Consent = NO_CONSENT) -> None:
+    """Raise a Failure if the answer is not to be believed: it would take users or groups away by a mistake of the server."""
     if canary:
         if not any(user.name == canary for user in content.users):
             words = (
@@ -203,3 +206,16 @@ def believe(content: Content, *, before: Content, canary: str) -> None:
     if not content.groups and len(before.groups) > 1:
         words = f"the directory has no groups any more, where there were {len(before.groups):,}: nothing is changed. If this is meant, disable the directory, and enable it again later"
         raise Failure(people.SUSPECT, words, option="ldap_group_search_base")
+    lost, of = _lost_memberships(content, before=before)
+    if lost > max(FEW, of // 2, consent.accepted):
+        accept = f"kubectl annotate --overwrite {consent.place} {names.ACCEPT_LOSS}={lost}"
+        words = f"{lost:,} of {of:,} memberships of groups are gone at once: nothing is changed. Check the directory. If this is meant: {accept}"
+        raise Failure(people.SUSPECT, words, option="ldap_group_search_base")
+
+
+def _lost_memberships(content: Content, *, before: Content) -> tuple[int, int]:
+    """How many memberships of users who are still there are gone, and of how many."""
+    there = {user.name for user in content.users}
+    had = {(group.gid, name) for group in before.groups for name in group.members if name in there}
+    have = {(group.gid, name) for group in content.groups for name in group.members}
+    return len(had - have), len(had)

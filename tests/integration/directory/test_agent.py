@@ -17,10 +17,11 @@ from sunk.directory.process import AgentOptions, serve
 from sunk.kube.api.patch import Merge
 from sunk.kube.auth import access
 from sunk.kube.core import CONFIG_MAPS
-from sunk.local.directory import PEOPLE, DirectoryServer, group, person
+from sunk.local.directory import GROUPS, PEOPLE, DirectoryServer, group, person
 from sunk.model.cluster.directory import AgentSettings, Directory, DirectoryService
 from sunk.model.contract import people
-from sunk.model.contract.people import AVAILABLE, INVALID, UNREACHABLE, PeopleReport
+from sunk.model.contract.people import AVAILABLE, INVALID, SUSPECT, UNREACHABLE, PeopleReport
+from sunk.model.names import ACCEPT_LOSS
 
 CLUSTER = "slurm"
 INTERVAL = 5
@@ -163,6 +164,28 @@ async def test_a_directory_that_is_down_keeps_its_users_also_for_a_new_agent(
         one.stop()
         stage.settle(values(two, "two"))
         await stage.until(stage.users, {"bob": 1002, "carol": 1003, "dora": 1004})
+
+
+async def test_members_that_are_gone_at_once_stay_until_a_person_says_so(stage: Stage, server: DirectoryServer) -> None:
+    names = [f"u{each}" for each in range(8)]
+    server.add(*(person(name, 1001 + each) for each, name in enumerate(names)), group("devs", 2000, *names))
+    secrets(server, stage.folders.secrets)
+    await stage.make()
+    stage.settle(values(server))
+
+    async def members() -> str:
+        return (await stage.data()).get("group", "")
+
+    async with stage.agent():
+        full = f"devs:*:2000:{','.join(names)}\n"
+        await stage.until(members, full)
+        server.modify(f"dn: cn=devs,{GROUPS}\nchangetype: modify\ndelete: memberUid\n")
+        await stage.until(stage.states, {"corp": SUSPECT})
+        assert await members() == full
+        patch = Merge({"metadata": {"annotations": {ACCEPT_LOSS: "8"}}})
+        await stage.kube.client.patch(CONFIG_MAPS, f"{CLUSTER}-directory", patch, namespace=stage.kube.namespace)
+        await stage.until(members, "devs:*:2000:\n")
+        await stage.until(stage.states, {"corp": AVAILABLE})
 
 
 async def test_a_directory_that_hangs_holds_up_nobody(stage: Stage, make_server: MakeServer) -> None:

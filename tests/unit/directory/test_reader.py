@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
+from msgspec.structs import replace
 
 from sunk.directory.domain.settings import Values
 from sunk.directory.failure import Failure
 from sunk.directory.reader import LONGEST_RETRY, Reader, pause
 from sunk.directory.reading import believe
-from sunk.directory.users.records import Content, Group, User
+from sunk.directory.users.records import Consent, Content, Group, User
 from sunk.model import loopclock
 from sunk.model.cluster.directory import Directory
 from sunk.model.contract.people import AVAILABLE, INVALID, SUSPECT, UNREACHABLE
@@ -114,6 +115,43 @@ def test_no_groups_where_there_were_some_are_suspect(canary: str) -> None:
     assert (told.value.state, told.value.option) == (SUSPECT, "ldap_group_search_base")
     # Somebody has deleted the only one.
     believe(SOME, before=Content(SOME.users, with_groups.groups[:1]), canary=canary)
+
+
+CONSENT = Consent("-n team configmap slurm-directory")
+MANY = tuple(User(f"u{each}", 5000 + each, 1001) for each in range(12))
+
+
+def in_groups(first: int, second: int = 0) -> Content:
+    members = tuple(user.name for user in MANY)
+    return Content(MANY, (Group("devs", 2000, members[:first]), Group("ops", 2001, members[:second])))
+
+
+@pytest.mark.parametrize(("first", "second"), [(0, 0), (5, 0), (0, 4)])
+def test_groups_that_lose_most_of_their_members_at_once_are_suspect(first: int, second: int) -> None:
+    """A server that withholds members says the same as one where somebody has removed them."""
+    lost = 12 - first - second
+    with pytest.raises(Failure) as told:
+        believe(in_groups(first, second), before=in_groups(8, 4), canary="u0", consent=CONSENT)
+    assert (told.value.state, told.value.option) == (SUSPECT, "ldap_group_search_base")
+    assert told.value.words == (
+        f"{lost} of 12 memberships of groups are gone at once: nothing is changed. Check the directory. If this is meant: "
+        f"kubectl annotate --overwrite -n team configmap slurm-directory sunk.coreweave.com/accept-loss={lost}"
+    )
+    consent = replace(CONSENT, accepted=lost)
+    believe(in_groups(first, second), before=in_groups(8, 4), canary="u0", consent=consent)
+    with pytest.raises(Failure):
+        believe(
+            in_groups(first, second), before=in_groups(8, 4), canary="u0", consent=replace(consent, accepted=lost - 1)
+        )
+
+
+def test_groups_that_lose_a_few_or_less_than_half_are_believed() -> None:
+    believe(in_groups(0), before=in_groups(5), canary="")
+    believe(in_groups(6), before=in_groups(12), canary="")
+    # Another name, and members that are there no more, are no loss of members.
+    renamed = Content(MANY, (Group("developers", 2000, in_groups(12).groups[0].members),))
+    believe(renamed, before=in_groups(12), canary="")
+    believe(Content(MANY[:2], (Group("devs", 2000, ("u0", "u1")),)), before=in_groups(12), canary="")
 
 
 async def test_other_values_are_news_when_they_have_been_tried_even_if_nothing_else_is() -> None:

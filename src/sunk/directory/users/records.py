@@ -36,6 +36,18 @@ class Content(Struct, frozen=True, gc=False):
     examples: tuple[str, ...] = ()
 
 
+class Consent(Struct, frozen=True):
+    """What a person has said about a loss of memberships, by an annotation."""
+
+    place: str = ""
+    """Of which object, as kubectl takes it."""
+    accepted: int = 0
+    """How many may be gone."""
+
+
+NO_CONSENT: Final = Consent()
+
+
 class Skips:
     """What was left out: how much of it, and some of it with the reason."""
 

@@ -77,8 +77,8 @@ REFUSED: Final = "Refused"
 INVALID: Final = "Invalid"
 """A value, a Secret or a snippet cannot be used."""
 SUSPECT: Final = "Suspect"
-"""It answers, but what it says is not believed: no canary, or nobody or no groups at all where there were
-some."""
+"""It answers, but what it says is not believed: no canary, nobody or no groups at all where there were some, or most
+memberships gone at once."""
 
 
 class DirectoryReport(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
