@@ -21,7 +21,7 @@ from msgspec import DecodeError, Struct, ValidationError, json, structs
 from sunk.directory.domain.options import Options
 from sunk.directory.domain.settings import Values
 from sunk.directory.publish import Missing, Publisher
-from sunk.directory.reader import Reader
+from sunk.directory.reader import SOON, Reader
 from sunk.directory.users import files as written, merge as merging
 from sunk.directory.users.files import Files
 from sunk.directory.users.merge import Local, Merged, Source
@@ -105,7 +105,8 @@ class Agent:
     async def _until_due(self) -> None:
         """Until a reader has something new, the settings are others, or it is time to see whether all is still there."""
         interval, now = float(self._settings.service.refresh_interval), loopclock.now()
-        due = now + rest(interval, patience=self._patience() if self._untried() else 0.0)
+        suspect = any(reader.state == people.SUSPECT for reader in self.readers.values())
+        due = now + rest(interval, patience=self._patience() if self._untried() else 0.0, suspect=suspect)
         while not self._changed.is_set() and loopclock.now() < due and self._read_settings() == self._seen:
             with suppress(TimeoutError):
                 async with asyncio.timeout(min(LOOK, max(due - loopclock.now(), 0.0))):
@@ -286,9 +287,13 @@ class Agent:
         return json.encode(report).decode()
 
 
-def rest(interval: float, *, patience: float) -> float:
-    """How long to wait for news. `patience` is how much longer the first reads may take; a read may hang for minutes after that."""
-    return min(interval, patience) if patience > 0 else interval
+def rest(interval: float, *, patience: float, suspect: bool = False) -> float:
+    """How long to wait for news. `patience` is how much longer the first reads may take; a read may hang for minutes after that.
+
+    What is suspect a person may accept meanwhile, by an annotation that only a round sees.
+    """
+    usual = min(interval, SOON) if suspect else interval
+    return min(usual, patience) if patience > 0 else usual
 
 
 def settings_tried(text: str, *, previous: str, readers: Iterable[Reader], patience: float) -> str:

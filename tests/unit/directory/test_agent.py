@@ -66,6 +66,12 @@ def test_a_first_read_that_hangs_is_waited_for_and_then_no_reason_to_hurry() -> 
         assert rest(30, patience=over) == 30
 
 
+def test_what_a_person_accepts_is_seen_soon_however_seldom_directories_are_read() -> None:
+    assert rest(3600, patience=0, suspect=True) == 60
+    assert rest(30, patience=0, suspect=True) == 30
+    assert rest(3600, patience=12.5, suspect=True) == 12.5
+
+
 def test_settings_are_reported_when_each_directory_has_been_tried_with_them() -> None:
     """Or the condition would say of the values of now what holds for those of before."""
     tried, other = reader("few", state=AVAILABLE), reader("many", state=AVAILABLE)
