@@ -116,7 +116,8 @@ class DirectoryService(Struct, frozen=True, gc=False, rename="camel"):
     """The directories. A user or group of the same name, or of the same number, is that of the first directory that has
     it."""
     refresh_interval: Annotated[int, Meta(ge=5, le=86_400)] = 30
-    """Seconds between two reads of the directories. A read that takes long is followed by a longer pause."""
+    """Seconds between two reads of the directories. A read that takes long is followed by a longer pause; one that failed is
+    repeated after a minute if that is sooner."""
     negative_cache_timeout: IntOrString | None = None
     """No effect: a lookup never asks a directory."""
     debug_level: IntOrString | None = None
