@@ -95,7 +95,7 @@ def _repair(told: DirectoryReport) -> str:
         case people.REFUSED:
             return f"Check bind DN, password and certificates of directory {told.name}"
         case people.SUSPECT:
-            return f"Check the canary and the search base of directory {told.name}"
+            return f"Check the canary and the search base of directory {told.name}, and what its account may read"
     return f"Correct the values of directory {told.name}"
 
 
