@@ -9,7 +9,7 @@ Logins are written first. Keys of a user whom nobody knows yet do no harm; a use
 
 import logging
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, Self
 
 from msgspec import Struct, field, json
 
@@ -42,7 +42,7 @@ class Held(Struct, frozen=True):
     """By an annotation of a person's."""
 
     @classmethod
-    def of(cls, found: ConfigMap) -> "Held":
+    def of(cls, found: ConfigMap) -> Self:
         metadata = found.metadata
         return cls(metadata.resource_version, found.data or {}, accepted_loss(metadata.annotations))
 
