@@ -148,12 +148,13 @@ def _check(each: EnabledDirectory) -> None:
             f"{each.place}.ldapUri is empty: set the address of the directory, such as ldaps://ldap.example.com, or disable it."
         )
     at = "additionalConfig: ldap_uri" if "ldap_uri" in each.config else "ldapUri"
+    # None of them is quoted then: what is before it may be a password, with a comma in it.
+    if any("@" in uri for uri in each.uris):
+        raise Refusal(
+            f"{each.place}.{at}: what has a user or a password in it is no address of a server. Set user.bindDn and "
+            "user.existingSecret instead."
+        )
     for uri in each.uris:
-        if "@" in uri:  # not quoted: what is before it may be a password
-            raise Refusal(
-                f"{each.place}.{at}: what has a user or a password in it is no address of a server. Set user.bindDn and "
-                "user.existingSecret instead."
-            )
         if problem := _trouble(uri):
             raise Refusal(f"{each.place}.{at}: {uri!r} {problem}")
     if directory.user.canary and not _USER.fullmatch(directory.user.canary):
