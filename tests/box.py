@@ -5,17 +5,18 @@ that leads nowhere. What runs in a it dies with the test that started it, whatev
 """
 
 import os
+import select
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
 
 ADDRESS = "10.9.0.1"
-PATIENCE = 30.0
+PATIENCE = 120.0
 
 # A lone loopback will not do: Slurm asks for addresses only of families that another interface has.
 NETWORK = (
@@ -102,15 +103,23 @@ class Box(msgspec.Struct, frozen=True):
 
     def run(self, *command: str, user: int = 0) -> str:
         """Run a command inside and give what it printed."""
+        done = self._done(command, user=user)
+        assert done.returncode == 0, f"{command} ended with {done.returncode}: {done.stderr}"
+        return done.stdout.strip()
+
+    def attempt(self, *command: str, user: int = 0) -> str:
+        """Run a command that may go wrong, since what it asks is not ready yet; then it gives nothing."""
+        done = self._done(command, user=user)
+        return "" if done.returncode else done.stdout.strip()
+
+    def _done(self, command: Sequence[str], *, user: int) -> "subprocess.CompletedProcess[str]":
         first = self.first
         # Before that it would have this machine's programs, or some of both.
         wait_for(lambda: _device(f"/proc/{first}/root") != _device("/"), what="the box's own files")
         enter = ("nsenter", f"--target={first}", "--mount", "--pid", "--net", "--uts", "--ipc", "--root", "--wd")
         drop = ("setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups")
         words = [*enter, *SETTLED, *drop, *command]
-        done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, check=False)
-        assert done.returncode == 0, f"{command} ended with {done.returncode}: {done.stderr}"
-        return done.stdout.strip()
+        return subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
     def stop(self) -> int:
         """Do what Kubernetes does to a Pod it deletes, and give the exit code."""
@@ -152,8 +161,24 @@ def box(plan: Plan, *command: str) -> Iterator[Box]:
     try:
         yield Box(process=process, files=plan.folder / "files", log=plan.folder / "log")
     finally:
-        process.kill()
-        process.wait()
+        _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kill a box, and wait until nothing in it runs any more: its ports and its files are for the next one."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    inside = []
+    with suppress(OSError):
+        inside = [os.pidfd_open(int(child)) for child in children.read_text().split()]
+    process.kill()
+    process.wait()
+    for first in inside:
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(first, signal.SIGKILL)
+        # Process 1 ends last, and its end can be read.
+        gone, _, _ = select.select([first], [], [], PATIENCE)
+        os.close(first)
+        assert gone, "what was in the box goes on"
 
 
 def _device(folder: str) -> int | None:

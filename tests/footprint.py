@@ -8,6 +8,9 @@ from pathlib import Path
 
 import msgspec
 
+EXITING = 0x4
+"""PF_EXITING of the kernel."""
+
 
 class Footprint(msgspec.Struct, frozen=True):
     """Everything a cluster could leave behind."""
@@ -30,7 +33,7 @@ def take(cluster: str) -> Footprint:
         routes=frozenset(each["dst"] for each in _ip("route") if _of_no_other(each, cluster)),
         mounts=frozenset(line for line in Path("/proc/mounts").read_text().splitlines() if f"/{cluster}/" in line),
         control_groups=frozenset(_control_groups(f"sunk.{cluster}")),
-        firewall=subprocess.run(["iptables-save"], capture_output=True, text=True, check=True).stdout,
+        firewall=_firewall(),
     )
 
 
@@ -40,14 +43,21 @@ def _processes(cluster: str) -> set[str]:
         try:
             words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
             groups = (folder / "cgroup").read_text()
-            state = (folder / "stat").read_text().rsplit(")", 1)[1].split()[0]
+            status = (folder / "stat").read_text().rsplit(")", 1)[1].split()
         except (FileNotFoundError, ProcessLookupError):
             continue
-        if state == "Z":
-            continue  # dead; only its entry waits for process 1
+        if status[0] == "Z" or int(status[6]) & EXITING:
+            continue  # dead or about to be: it holds nothing, and only its entry waits for process 1
         if f"/{cluster}/" in words or f"/sunk.{cluster}/" in groups:
             found.add(f"{folder.name} {words}")
     return found
+
+
+def _firewall() -> str:
+    """Without comments, which have the time, and without the number of packets that each chain has seen."""
+    saved = subprocess.run(["iptables-save"], capture_output=True, text=True, check=True).stdout
+    lines = (line for line in saved.splitlines() if not line.startswith("#"))
+    return "\n".join(line.partition(" [")[0] if line.startswith(":") else line for line in lines)
 
 
 def _control_groups(name: str) -> Iterator[str]:

@@ -14,7 +14,7 @@ from sunk.local.slurm import Slurm
 from sunk.local.slurm.configuration import CONTROLLER
 
 _ALICE: Final = 1001
-_LONGEST: Final = 90
+_LONGEST: Final = 180
 _NAME: Final = "hang"
 _HANGS: Final = "/run/slurmctld/hangs"
 _ENDS: Final = "/run/slurmctld/hang-ends"
@@ -56,5 +56,5 @@ def hanging(slurm: Slurm) -> Iterator[None]:
 def _change(slurm: Slurm, job: str) -> "subprocess.Popen[str]":
     changing = slurm.spawn("scontrol", "update", f"JobId={job}", f"JobName={_NAME}", uid=_ALICE)
     began = f"until [ -e {_HANGS} ]; do sleep 0.1; done"
-    slurm.run("sh", "-c", began, on=CONTROLLER)
+    slurm.run("sh", "-c", began, on=CONTROLLER, timeout=_LONGEST)
     return changing

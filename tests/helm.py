@@ -13,12 +13,12 @@ class Helm(msgspec.Struct, frozen=True):
     program: Path
     kubectl: Kubectl
 
-    def __call__(self, *arguments: str, timeout: float = 120) -> str:
+    def __call__(self, *arguments: str, timeout: float = 240) -> str:
         done = self.attempt(*arguments, timeout=timeout)
         assert done.returncode == 0, f"helm {' '.join(arguments)}: {done.stderr or done.stdout}"
         return done.stdout
 
-    def attempt(self, *arguments: str, timeout: float = 120) -> "subprocess.CompletedProcess[str]":
+    def attempt(self, *arguments: str, timeout: float = 240) -> "subprocess.CompletedProcess[str]":
         where = ("--kubeconfig", str(self.kubectl.kubeconfig), "--namespace", self.kubectl.namespace)
         command = [str(self.program), *where, *arguments]
         return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)

@@ -31,15 +31,16 @@ def install(api: LocalCluster) -> None:
     parts = assets.fill(images=False).parts
     kubectl = Kubectl(program=parts.kubectl, kubeconfig=api.kubeconfig, namespace="default")
     options = ("--set", "allNamespaces=true", "--show-only", TEMPLATE)
-    kubectl(
-        "apply", "--server-side", "-f", "-", stdin=Helm(parts.helm, kubectl)("template", "sunk", str(CHART), *options)
-    )
+    rendered = yaml.safe_load_all(Helm(parts.helm, kubectl)("template", "sunk", str(CHART), *options))
+    # The one that is waited for comes last: whoever knows of it knows of the others.
+    made = sorted(filter(None, rendered), key=lambda one: str(one["metadata"]["name"]).endswith("-leases"))
+    kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(made))
 
 
 async def _in_force(syncer: Client, namespace: str) -> None:
     """Wait until the API server heeds them: by its own Lease, which a syncer may not create under another name."""
     path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while True:
             try:
                 await syncer.request("POST", path, query={"dryRun": "All"}, body={"metadata": {"name": "of-another"}})
@@ -88,7 +89,7 @@ async def granted(kubeconfig: Path, token: str, *, namespace: str) -> AsyncItera
 
 async def _granted(syncer: Client, namespace: str) -> None:
     """Wait until the API server knows the rights of the account."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while True:
             try:
                 await syncer.request("GET", f"/api/v1/namespaces/{namespace}/pods")

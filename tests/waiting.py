@@ -6,7 +6,7 @@ from collections.abc import Callable
 LONGEST_PAUSE = 2.0
 
 
-def eventually(check: Callable[[], bool], *, seconds: float = 60) -> None:
+def eventually(check: Callable[[], bool], *, seconds: float = 120) -> None:
     """Check until it is so. A check that takes long (kubectl, a command in a Pod) is followed by as long a pause.
 
     Otherwise a test that waits would use a whole core, on a machine with two of them on which others run too.

@@ -1,5 +1,6 @@
 """The local cluster does what people expect of a Kubernetes."""
 
+import json
 import stat
 import subprocess
 from collections.abc import Iterator
@@ -7,7 +8,8 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
-from tests.conftest import Kubectl
+from tests.conftest import CLUSTER, Kubectl
+from tests.e2e.pods import replaced
 from tests.waiting import eventually
 
 from sunk.local.artifacts import pause
@@ -21,9 +23,25 @@ HERE = Path(__file__).parent
 @pytest.fixture
 def web(kubectl: Kubectl) -> Kubectl:
     kubectl("apply", "-f", str(HERE / "web.yaml"))
-    kubectl("rollout", "status", "deployment/web", "--timeout=60s")
-    kubectl("wait", "--for=condition=Ready", "pod/client", "--timeout=60s")
+    kubectl("rollout", "status", "deployment/web", "--timeout=110s")
+    kubectl("wait", "--for=condition=Ready", "pod/client", "--timeout=110s")
     return kubectl
+
+
+def balanced(web: Kubectl) -> str:
+    """The address of the web server for this machine, once it has one."""
+    asked = ("get", "service", "web", "-o", "jsonpath={.status.loadBalancer.ingress[0].ip}")
+    eventually(lambda: web(*asked) != "")
+    return web(*asked)
+
+
+def answer(address: str) -> str:
+    """Empty if nobody answers: routes and rules of each node follow in their own time."""
+    try:
+        with urlopen(f"http://{address}/", timeout=5) as said:
+            return str(said.read().decode().strip())
+    except OSError:
+        return ""
 
 
 def test_services_answer_by_name_by_address_and_from_this_machine(web: Kubectl) -> None:
@@ -32,34 +50,30 @@ def test_services_answer_by_name_by_address_and_from_this_machine(web: Kubectl) 
 
     def both_copies_answered() -> bool:
         # Each node's kube-proxy learns of the copies in its own time, and refuses connections until then.
-        heard.add(web("exec", "client", "--", "sh", "-c", "curl -s http://web || true").strip())
+        heard.add(web("exec", "client", "--", "sh", "-c", "curl -s --max-time 10 http://web || true").strip())
         return heard - {""} == names
 
     eventually(both_copies_answered)
 
-    address = web("get", "service", "web", "-o", "jsonpath={.status.loadBalancer.ingress[0].ip}")
-    with urlopen(f"http://{address}/", timeout=10) as answer:
-        assert answer.read().decode().strip() in names
+    address = balanced(web)
+    eventually(lambda: answer(address) in names)
 
 
 @pytest.mark.parametrize("policy", ["Local", "Cluster"])
-def test_a_balanced_address_reaches_every_copy_wherever_it_is(web: Kubectl, policy: str) -> None:
+def test_a_balanced_address_reaches_every_copy_wherever_it_is(web: Kubectl, cluster: LocalCluster, policy: str) -> None:
     names = set(web("get", "pods", "-l", "app=web", "-o", "jsonpath={.items[*].metadata.name}").split())
     web("patch", "service", "web", "-p", f'{{"spec": {{"externalTrafficPolicy": "{policy}"}}}}')
-    address = web("get", "service", "web", "-o", "jsonpath={.status.loadBalancer.ingress[0].ip}")
+    address = balanced(web)
+    # Until the way leads to the nodes of the copies alone, a proxy that hears of the policy may cut it.
+    ask = ("ip", "-netns", cluster.network.namespace, "-json", "route", "show", f"{address}/32")
 
-    def said() -> str:
-        with urlopen(f"http://{address}/", timeout=5) as answer:
-            return str(answer.read().decode().strip())
+    def leads_to_the_copies() -> bool:
+        routes = json.loads(subprocess.run(ask, capture_output=True, text=True, check=True).stdout)
+        return [len(route.get("nexthops", ())) for route in routes] == [len(names)]
 
-    def all_answered() -> bool:
-        try:
-            return {said() for _ in range(24)} == names
-        except OSError:  # routes and rules of each node follow in their own time
-            return False
-
-    eventually(all_answered)
-    assert {said() for _ in range(24)} == names
+    eventually(leads_to_the_copies)
+    eventually(lambda: {answer(address) for _ in range(24)} == names)
+    assert {answer(address) for _ in range(24)} == names
 
 
 def test_what_a_cluster_keeps_is_roots_alone(cluster: LocalCluster) -> None:
@@ -75,13 +89,14 @@ def test_what_a_cluster_keeps_is_roots_alone(cluster: LocalCluster) -> None:
 
 
 def test_logs_and_exec_reach_the_container(web: Kubectl) -> None:
+    eventually(lambda: web("logs", "client") != "")  # it may be ready before it has said it
     assert web("logs", "client") == "here I am\n"
     assert web("exec", "client", "--", "id", "-u") == "0\n"
 
 
 def test_names_outside_the_cluster_do_not_resolve(web: Kubectl) -> None:
     script = "getent hosts example.org || echo nobody"
-    assert web("exec", "client", "--", "sh", "-c", script, timeout=20) == "nobody\n"
+    assert web("exec", "client", "--", "sh", "-c", script, timeout=60) == "nobody\n"
 
 
 def test_nothing_in_the_cluster_has_a_route_to_the_outside(cluster: LocalCluster) -> None:
@@ -102,12 +117,11 @@ def test_an_unknown_service_address_dies_in_the_cluster(cluster: LocalCluster) -
 
 def test_volumes_outlive_pods_and_go_with_their_claims(kubectl: Kubectl, cluster: LocalCluster) -> None:
     kubectl("apply", "-f", str(HERE / "claims.yaml"))
-    kubectl("rollout", "status", "statefulset/keeper", "--timeout=60s")
+    kubectl("rollout", "status", "statefulset/keeper", "--timeout=110s")
     kubectl("exec", "keeper-0", "--", "sh", "-c", "echo kept | tee /anywhere/note /on-node/note")
     node = kubectl("get", "pod", "keeper-0", "-o", "jsonpath={.spec.nodeName}")
 
-    kubectl("delete", "pod", "keeper-0")
-    kubectl("rollout", "status", "statefulset/keeper", "--timeout=60s")
+    replaced(kubectl, "keeper-0")
     assert kubectl("exec", "keeper-0", "--", "cat", "/anywhere/note", "/on-node/note") == "kept\nkept\n"
     assert kubectl("get", "pod", "keeper-0", "-o", "jsonpath={.spec.nodeName}") == node
 
@@ -143,10 +157,11 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
           - name: cpu-1
         """
     )
-    clusters.remove("test-described")
-    made = clusters.up(from_file("test-described", file=file), assets=assets.fill())
+    name = f"{CLUSTER}-described"
+    clusters.remove(name)
+    made = clusters.up(from_file(name, file=file), assets=assets.fill())
     yield Kubectl(program=assets.fill().parts.kubectl, kubeconfig=made.kubeconfig, namespace="default")
-    clusters.down("test-described")
+    clusters.down(name)
 
 
 def test_nodes_are_what_the_file_says(described: Kubectl) -> None:
@@ -154,9 +169,10 @@ def test_nodes_are_what_the_file_says(described: Kubectl) -> None:
         return described("get", "node", "gpu-1", "-o", f"jsonpath={{{path}}}")
 
     assert of_gpu(r".metadata.labels.gpu\.nvidia\.com/class") == "H100_NVLINK_80GB"
-    assert of_gpu(".spec.taints[0].key") == "dedicated"
+    # Kubernetes taints a Node that is not ready, and takes that back a moment after it is.
+    eventually(lambda: of_gpu(".spec.taints[*].key") == "dedicated")
     assert of_gpu(r".status.allocatable.nvidia\.com/gpu") == "8"
-    assert described("get", "node", "cpu-1", "-o", "jsonpath={.spec.taints}") == ""
+    eventually(lambda: described("get", "node", "cpu-1", "-o", "jsonpath={.spec.taints}") == "")
 
 
 def test_a_label_taken_away_by_hand_comes_back(described: Kubectl) -> None:
@@ -180,5 +196,5 @@ def test_a_pod_that_wants_faked_devices_lands_where_they_are(described: Kubectl)
           resources: {limits: {nvidia.com/gpu: 8}}
     """
     described("apply", "-f", "-", stdin=pod)
-    described("wait", "--for=condition=Ready", "pod/trainer", "--timeout=60s")
+    described("wait", "--for=condition=Ready", "pod/trainer", "--timeout=110s")
     assert described("get", "pod", "trainer", "-o", "jsonpath={.spec.nodeName}") == "gpu-1"

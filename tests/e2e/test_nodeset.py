@@ -34,7 +34,7 @@ def operator(kubectl: Kubectl) -> Iterator[Helm]:
     helm = Helm(assets.fill().parts.helm, kubectl)
     release = f"sunk-{kubectl.namespace}"
     helm.install(release, "--set", f"namespaces={{{kubectl.namespace}}}", "--set", "resources.requests.cpu=20m")
-    kubectl("rollout", "status", f"deployment/{OPERATOR}", "--timeout=90s")
+    kubectl("rollout", "status", f"deployment/{OPERATOR}", "--timeout=110s")
     yield helm
     helm("uninstall", release)
 
@@ -45,7 +45,7 @@ def slurm(kubectl: Kubectl) -> Kubectl:
     kubectl("create", "secret", "generic", "slurm-key", f"--from-literal=slurm.key={secrets.token_hex(32)}")
     documents = yaml.safe_load_all((HERE / "slurm.yaml").read_text())
     kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(one for one in documents if one["kind"] != "DaemonSet"))
-    kubectl("rollout", "status", "statefulset/slurm-controller", "--timeout=90s")
+    kubectl("rollout", "status", "statefulset/slurm-controller", "--timeout=110s")
     return kubectl
 
 
@@ -105,9 +105,9 @@ def fleet(slurm: Kubectl, operator: Helm, cluster: LocalCluster) -> Iterator[Fle
     try:
         # Nobody is there who could tell that no job runs: it has to be said that none does.
         slurm("annotate", "nodeset", found.name, f"{names.FORCE_DELETION}=true", "--overwrite")
-        slurm("delete", "nodeset", found.name, "--timeout=60s")
+        slurm("delete", "nodeset", found.name, "--timeout=110s")
         assert operator.kubectl("get", "pods", "-l", f"{names.NODESET}={found.name}", "-o", "name") == ""
-        assert found.traces() == []
+        eventually(lambda: found.traces() == [])
     finally:
         found.sweep()
 
@@ -132,11 +132,11 @@ def test_nodes_labelled_in_become_slurm_nodes_and_a_job_runs_over_all(fleet: Fle
 
 def test_a_new_copy_of_the_operator_takes_over_from_the_old_one(operator: Helm) -> None:
     def leader() -> str:
-        asked = ("get", "lease", OPERATOR, "-o", "jsonpath={.spec.holderIdentity}")
+        asked = ("get", "lease", OPERATOR, "--ignore-not-found", "-o", "jsonpath={.spec.holderIdentity}")
         return operator.kubectl(*asked).partition("_")[0]
 
+    eventually(lambda: leader().startswith(OPERATOR))  # it is ready before it leads
     before = leader()
-    assert before.startswith(OPERATOR)
     operator.kubectl("rollout", "restart", f"deployment/{OPERATOR}")
-    operator.kubectl("rollout", "status", f"deployment/{OPERATOR}", "--timeout=90s")
+    operator.kubectl("rollout", "status", f"deployment/{OPERATOR}", "--timeout=110s")
     eventually(lambda: leader().startswith(OPERATOR) and leader() != before)

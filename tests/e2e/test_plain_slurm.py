@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.conftest import Kubectl
+from tests.e2e.pods import replaced
 from tests.waiting import eventually
 
 from sunk.local.kubernetes.cluster import LocalCluster
@@ -12,6 +13,8 @@ from sunk.local.kubernetes.cluster import LocalCluster
 MANIFEST = Path(__file__).parent / "slurm.yaml"
 AS_USER = ("setpriv", "--reuid=games", "--regid=games", "--clear-groups")
 """One that the image knows, so that slurmctld and every node do."""
+LASTING = "trap 'exit 0' USR1; while sleep 1; do :; done"
+"""A job that ends when it is told to, however long the rest takes."""
 
 
 class Slurm:
@@ -31,8 +34,8 @@ class Slurm:
 def slurm(kubectl: Kubectl) -> Slurm:
     kubectl("create", "secret", "generic", "slurm-key", f"--from-literal=slurm.key={secrets.token_hex(32)}")
     kubectl("apply", "-f", str(MANIFEST))
-    kubectl("rollout", "status", "statefulset/slurm-controller", "--timeout=90s")
-    kubectl("rollout", "status", "daemonset/slurmd", "--timeout=90s")
+    kubectl("rollout", "status", "statefulset/slurm-controller", "--timeout=110s")
+    kubectl("rollout", "status", "daemonset/slurmd", "--timeout=110s")
     found = Slurm(kubectl)
     eventually(lambda: found.idle() == 3)
     return found
@@ -44,9 +47,13 @@ def test_a_job_runs_on_three_nodes_and_lives_through_the_death_of_slurmctld(
     said = slurm(*AS_USER, "srun", "-N3", "--gres=gpu:h100:8", "sh", "-c", "echo $SLURMD_NODENAME").split()
     assert sorted(said) == list(cluster.spec.node_names)
 
-    slurm(*AS_USER, "sbatch", "--wrap", "sleep 20", "-N3", "--output=/dev/null")
+    slurm(*AS_USER, "sbatch", "--wrap", LASTING, "-N3", "--output=/dev/null")
     eventually(lambda: slurm("squeue", "--noheader", "-o", "%t").strip() == "R")
-    slurm.kubectl("delete", "pod", "slurm-controller-0")
-    slurm.kubectl("rollout", "status", "statefulset/slurm-controller", "--timeout=90s")
+    replaced(slurm.kubectl, "slurm-controller-0")
     assert slurm("squeue", "--noheader", "-o", "%t %D").split() == ["R", "3"]
-    eventually(lambda: slurm.idle() == 3)
+
+    def is_over() -> bool:
+        slurm("sh", "-c", "scancel --batch --signal=USR1 --user=games || true")
+        return slurm.idle() == 3
+
+    eventually(is_over)

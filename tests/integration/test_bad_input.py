@@ -21,7 +21,7 @@ class Answer:
 
     def __init__(self, command: Sequence[str], **env: str) -> None:
         done = subprocess.run(
-            command, capture_output=True, text=True, env={**os.environ, **env}, cwd=PROJECT, timeout=60, check=False
+            command, capture_output=True, text=True, env={**os.environ, **env}, cwd=PROJECT, timeout=120, check=False
         )
         self.code = done.returncode
         self.said = done.stderr

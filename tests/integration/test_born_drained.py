@@ -14,6 +14,8 @@ from sunk.local.slurm import Node, Slurm
 from sunk.local.slurm.configuration import CONTROLLER
 from sunk.model.contract import drains
 
+pytestmark = pytest.mark.timeout(900)
+
 ANSWERS = ("NOT_RESPONDING",)
 
 
@@ -64,7 +66,7 @@ def test_it_is_drained_until_it_is_lifted_and_never_again(slurm: Slurm, options:
     shown = slurm.run("squeue", "--noheader", "-j", job, "-o", "%T", on=CONTROLLER).strip()
     assert shown == "PENDING", "no job started meanwhile"
     undrain(slurm, name)
-    eventually(lambda: "COMPLETED" in slurm.run("scontrol", "show", "job", job, on=CONTROLLER))
+    eventually(lambda: "COMPLETED" in slurm.run("scontrol", "show", "job", job, on=CONTROLLER), seconds=180)
     for what in everything_restarts(slurm, name):
         slurm.expect(name, "IDLE")
         assert reason(slurm, name) == "", what

@@ -14,6 +14,7 @@ import pytest
 import yaml
 from msgspec import Struct
 from msgspec.structs import replace
+from tests import crds
 from tests.conftest import Kubectl
 from tests.helm import CHART, Helm
 from tests.waiting import eventually
@@ -42,6 +43,7 @@ def kubectl(api: LocalCluster) -> Iterator[Kubectl]:
     parts = assets.fill(images=False).parts
     tool = Kubectl(program=parts.kubectl, kubeconfig=api.kubeconfig, namespace=f"test-{secrets.token_hex(4)}")
     tool("create", "namespace", tool.namespace)
+    tool("wait", "--for=create", "serviceaccount/default", "--timeout=90s")
     yield tool
     tool("delete", "namespace", tool.namespace, "--wait=false")
 
@@ -181,7 +183,7 @@ def test_the_operator_may_do_what_it_must_and_no_more(helm: Helm, release: str) 
         LEASES: ("create", "get", "patch"),
     }
     must = {Ask(verb, what) for what, verbs in wanted.items() for verb in verbs}
-    assert allowed(kubectl, must) == must
+    eventually(lambda: allowed(kubectl, must) == must)  # it takes a moment until new rights are known
 
     never = {Ask(verb, what) for what in wanted for verb in VERBS if verb not in wanted[what]}
     below = ("namespaces", "pods/exec", "pods/eviction", "clusterroles.rbac.authorization.k8s.io")
@@ -203,8 +205,9 @@ def test_the_account_is_enough_to_follow_everything_and_to_lead(
     program = str(Path(sys.executable).with_name("sunk"))
     with subprocess.Popen([program, "operator", *options, "--port", str(unused_tcp_port)]) as process:
         try:
-            eventually(lambda: said_by(unused_tcp_port).endswith("\nok\n"))
-            holder = ("get", "lease", ACCOUNT, "-o", "jsonpath={.spec.holderIdentity}")
+            eventually(lambda: said_by(unused_tcp_port).endswith("\nok\n"), seconds=120)
+            # It is ready before it leads, so the Lease need not be there yet.
+            holder = ("get", "lease", ACCOUNT, "--ignore-not-found", "-o", "jsonpath={.spec.holderIdentity}")
             eventually(lambda: bool(kubectl(*holder)))
         finally:
             process.terminate()
@@ -220,10 +223,24 @@ def test_the_operator_may_grant_a_syncer_what_it_needs(helm: Helm, release: str)
     granting = [one for one in made if one["kind"] in {"ServiceAccount", "Role", "RoleBinding"}]
     text = json.dumps({"apiVersion": "v1", "kind": "List", "items": granting})
     operator = f"system:serviceaccount:{own}:{ACCOUNT}"
-    told = kubectl("apply", "--server-side", "-f", "-", "--as", operator, stdin=text)
+    told = ""
+
+    def granted() -> bool:
+        # The rights of the operator are as new, and take a moment to be known.
+        nonlocal told
+        command = [str(kubectl.program), "--kubeconfig", str(kubectl.kubeconfig), "--namespace", own]
+        command += ["apply", "--server-side", "-f", "-", "--as", operator]
+        done = subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=60)
+        told = done.stdout
+        return done.returncode == 0
+
+    eventually(granted)
     assert len(told.splitlines()) == len(granting) == 3
-    asked = ("auth", "can-i", "--as", f"system:serviceaccount:{own}:slurm-sunk-syncer")
-    assert kubectl(*asked, "patch", "pods", "--subresource=status").strip() == "yes"
+    asked = {"verb": "patch", "resource": "pods", "subresource": "status", "namespace": own}
+    spec = {"user": f"system:serviceaccount:{own}:slurm-sunk-syncer", "resourceAttributes": asked}
+    review = json.dumps({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec})
+    answer = ("create", "-f", "-", "-o", "jsonpath={.status.allowed}")
+    eventually(lambda: kubectl(*answer, stdin=review) == "true")
 
 
 def test_the_operator_may_grant_a_directory_agent_what_it_needs(helm: Helm, release: str) -> None:
@@ -275,9 +292,9 @@ def test_syncers_may_ask_whose_a_token_is_and_write_to_nodes_only_if_an_administ
 
     other = "kube-node-lease"
     eventually(lambda: may("slurm", "create", "tokenreviews"))
-    assert [may_read(path) for path in (CONFIGURATION, KEYS)] == [True, True]
+    eventually(lambda: [may_read(path) for path in (CONFIGURATION, KEYS)] == [True, True])
     assert not may_read("/metrics")
-    assert may("slurm", "create", "tokenreviews", namespace=other) is everywhere
+    eventually(lambda: may("slurm", "create", "tokenreviews", namespace=other) is everywhere)
     eventually(lambda: may("trusted", "patch", "nodes/status"))
     assert not may("trusted", "patch", "nodes/status", namespace=other)
     assert not may("slurm", "patch", "nodes/status")
@@ -328,7 +345,7 @@ def test_it_may_write_only_where_it_looks_which_is_its_own_namespace_by_default(
         Ask("patch", "nodes"),
         Ask("create", "events.events.k8s.io", namespace="default"),
     }
-    assert allowed(kubectl, writes | everywhere) == writes | everywhere
+    eventually(lambda: allowed(kubectl, writes | everywhere) == writes | everywhere)
     elsewhere = {replace(ask, namespace="kube-system") for ask in writes} | {Ask("list", SETS), Ask("list", SLICES)}
     elsewhere |= {Ask(verb, "secrets", namespace="kube-system") for verb in VERBS}
     elsewhere |= {Ask(verb, "secrets", namespace=own) for verb in VERBS if verb != "create"}
@@ -339,9 +356,9 @@ def test_a_deletion_that_would_take_jobs_along_is_refused(helm: Helm, release: s
     """The garbage collector takes the Pods of an object that is deleted in the foreground, and asks no finalizer."""
     helm.install(release)
     kubectl = helm.kubectl
-    kubectl("wait", "--for=condition=Established", f"crd/{CLUSTERS}")
+    crds.until_served(kubectl)
     cluster = {"apiVersion": f"{GROUP}/v1alpha1", "kind": "SlurmCluster", "metadata": {"name": "some"}, "spec": {}}
-    eventually(lambda: bool(kubectl("apply", "-f", "-", stdin=yaml.safe_dump(cluster))))
+    kubectl("apply", "-f", "-", stdin=yaml.safe_dump(cluster))
     attempt = ("delete", CLUSTERS, "some", "--cascade=foreground", "--wait=false")
 
     def refusal() -> str:

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests import crds
 from tests.conftest import Kubectl
 from tests.helm import Helm
 
 from sunk.local.kubernetes import assets
 from sunk.local.kubernetes.cluster import LocalCluster
-from sunk.model.names import GROUP
 
 PROJECT = Path(__file__).parents[2]
 CHARTS = PROJECT / "charts"
@@ -42,7 +42,7 @@ def test_what_the_last_charts_made_is_taken_over_by_these(helm: Helm, before: Pa
     release = f"sunk-{secrets.token_hex(3)}"
     try:
         helm.install(release, "--set", "replicas=0", chart=before / "sunk")
-        helm.kubectl("wait", "--for=condition=Established", f"crd/slurmclusters.{GROUP}")
+        crds.until_served(helm.kubectl)
         helm("install", "slurm", str(before / "slurm"), *LOCAL)
         uid = helm.kubectl("get", "slurmcluster", "slurm", "-o", "jsonpath={.metadata.uid}")
 

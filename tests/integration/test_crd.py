@@ -38,6 +38,7 @@ DEFINITIONS: Final = Resource(
     Definition, version="v1", plural="customresourcedefinitions", group="apiextensions.k8s.io", namespaced=False
 )
 GANGS: Final = resource(GANG)
+DISCOVERY: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 STRICT: Final = {"fieldValidation": "Strict"}
 
 
@@ -45,11 +46,11 @@ async def _install(client: Client, kind: Kind[Any, Any]) -> None:
     """Create the definition if it is not there, and wait until objects of the kind can be written."""
     made = definition(kind)
     await client.patch(DEFINITIONS, made["metadata"]["name"], Apply(made, manager="test", force=True))
-    for _ in range(600):
-        if await _served(client, kind):
+    for _ in range(1200):
+        if await _served(client, kind) and await _discovered(client, kind):
             return
         await asyncio.sleep(0.05)
-    pytest.fail(f"{kind.plural} were accepted, and not served within 30 s")
+    pytest.fail(f"{kind.plural} were accepted, and not served within 60 s")
 
 
 async def _served(client: Client, kind: Kind[Any, Any]) -> bool:
@@ -60,6 +61,14 @@ async def _served(client: Client, kind: Kind[Any, Any]) -> bool:
     except (NotFound, TooManyRequests):  # accepted, and its storage still being set up
         return False
     return said is not None and said.status == "True"
+
+
+async def _discovered(client: Client, kind: Kind[Any, Any]) -> bool:
+    """Whether kubectl would know its names, which come a moment after the kind itself."""
+    read = json.decode(await client.read("/apis", accept=DISCOVERY))
+    groups = {one["metadata"]["name"]: one["versions"] for one in read["items"]}
+    found = (each["resource"] for version in groups.get(kind.group, ()) for each in version.get("resources", ()))
+    return kind.plural in found
 
 
 def _gang(name: str = "a", **spec: Any) -> dict[str, Any]:
@@ -208,7 +217,10 @@ async def test_columns_show_what_they_point_at(gangs: Kube) -> None:
 
 
 async def test_descriptions_are_there_to_be_explained(gangs: Kube) -> None:
-    assert "How many. Written over two lines." in _kubectl(gangs, "explain", "gangs.spec.replicas").stdout
+    words = ("explain", "gangs.spec.replicas")
+    async with asyncio.timeout(120):  # of all that is said of a kind this is known last
+        while "How many. Written over two lines." not in _kubectl(gangs, *words, check=False).stdout:
+            await asyncio.sleep(0.5)
 
 
 async def test_the_scale_subresource_sets_replicas_within_their_bounds(gangs: Kube) -> None:

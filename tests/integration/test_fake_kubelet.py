@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
 import pytest
@@ -26,7 +28,7 @@ from sunk.local.fakekubelet import (
 )
 from sunk.model.refusal import Refusal
 
-PATIENCE = 20.0
+PATIENCE = 90.0
 
 T = TypeVar("T")
 
@@ -73,6 +75,12 @@ class Fleet:
         nodes = self.kubelet.state.nodes
         await eventually(_now(lambda: nodes[self.nodes[0]]), lambda node: not node.spec.taints)
         await self.client.patch(NODES, self.nodes[0], Merge({"spec": {"taints": taints}}))
+
+    async def heard(self, node: Node) -> None:
+        """Wait until the kubelet knows a Node as it was written: it hears of Pods by another watch."""
+        nodes, wanted = self.kubelet.state.nodes, int(node.metadata.resource_version)
+        version = _now(lambda: int(nodes[node.metadata.name].metadata.resource_version))
+        await eventually(version, lambda known: known >= wanted)
 
     async def gone(self, name: str = "p") -> set[str]:
         """Wait until a Pod is no more; return the phases it was seen in."""
@@ -236,7 +244,8 @@ async def test_a_node_of_somebody_else_is_not_touched(kube: Kube) -> None:
     await kube.client.create(NODES, {"metadata": {"name": name}})
     try:
         with pytest.raises(Refusal, match="does not belong to this fleet"):
-            async with fake_kubelet(settings(kube), kubeconfig=kube.kubeconfig):
+            # One after the other: a Node whose registration is on its way when another is refused would be left over.
+            async with fake_kubelet(settings(kube, workers=1), kubeconfig=kube.kubeconfig):
                 pass
         assert (await kube.client.get(NODES, name)).status.capacity == {}
         assert (await kube.client.list(NODES, Scope(labels=f"{FLEET}={kube.namespace}"))).items == ()
@@ -278,14 +287,15 @@ async def test_a_start_is_delayed_as_asked(fleet: Fleet) -> None:
 
 
 async def test_a_pod_goes_gracefully(fleet: Fleet) -> None:
-    await fleet.create(stop_after="700ms")
+    await fleet.create(stop_after="1h", grace=3600)
     pod = await fleet.running()
     clock = asyncio.get_running_loop().time
     start = clock()
     await fleet.client.delete(PODS, "p", namespace=fleet.namespace)
     assert (await fleet.pod()).metadata.uid == pod.metadata.uid
+    await steer(fleet.client, PODS, "p", namespace=fleet.namespace, stop_after="700ms")
     await fleet.gone()
-    assert 0.7 <= clock() - start < 5
+    assert clock() - start >= 0.7
 
 
 async def test_a_pod_that_will_not_stop_goes_when_its_grace_is_over(fleet: Fleet) -> None:
@@ -322,9 +332,7 @@ async def test_a_pod_is_refused_on_demand(fleet: Fleet) -> None:
 
 
 async def test_a_node_refuses_all_pods_on_demand(fleet: Fleet) -> None:
-    await steer(fleet.client, NODES, fleet.nodes[0], refuse="UnexpectedAdmissionError")
-    await eventually(fleet.node, lambda node: bool(node.metadata.annotations))
-    await asyncio.sleep(0.2)
+    await fleet.heard(await steer(fleet.client, NODES, fleet.nodes[0], refuse="UnexpectedAdmissionError"))
     await fleet.create()
     pod = await eventually(fleet.pod, lambda pod: pod.status.phase == "Failed")
     assert pod.status.reason == "UnexpectedAdmissionError"
@@ -387,20 +395,37 @@ async def renewals(fleet: Fleet) -> list[Any]:
     return [lease.spec.renew_time for lease in leases]
 
 
+async def leased(fleet: Fleet) -> bool:
+    """Whether both Nodes have been heard of."""
+    with suppress(NotFound):
+        return bool(await renewals(fleet))
+    return False
+
+
+async def renewed(fleet: Fleet) -> None:
+    """Wait until the second Node has renewed its lease twice: a whole period has passed."""
+    for _ in range(2):
+        await eventually(partial(renewals, fleet), partial(_is_later, await renewals(fleet)))
+
+
+def _is_later(before: list[Any], now: list[Any]) -> bool:
+    return bool(now[1] > before[1])
+
+
 async def test_a_silent_node_stops_its_lease_and_its_pods_and_comes_back(kube: Kube) -> None:
     quick = settings(kube, grace=1.0)
     async with fake_kubelet(quick, kubeconfig=kube.kubeconfig) as kubelet:
         fleet = Fleet(kube, kubelet)
-        await steer(kube.client, NODES, fleet.nodes[0], silent="true")
-        await asyncio.sleep(1)
+        await eventually(lambda: leased(fleet), bool)
+        await fleet.heard(await steer(kube.client, NODES, fleet.nodes[0], silent="true"))
+        await renewed(fleet)  # by then a renewal that was on its way has arrived
         before = await renewals(fleet)
         await fleet.create()
         await fleet.create("q", on=1)
         await fleet.running("q")
-        await asyncio.sleep(quick.period * 2)
+        await renewed(fleet)
         after = await renewals(fleet)
         assert after[0] == before[0]
-        assert after[1] > before[1]
         assert (await fleet.pod()).status.phase == "Pending"
         await steer(kube.client, NODES, fleet.nodes[0], silent=None)
         await fleet.running()

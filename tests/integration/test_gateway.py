@@ -21,7 +21,7 @@ from sunk.kube.resource import Key
 from sunk.kube.tasks import running
 
 HASTY = WatchPace(first_delay=0.02, longest_delay=0.05, refused_delay=0.1)
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 @asynccontextmanager

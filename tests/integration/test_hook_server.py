@@ -157,7 +157,7 @@ async def test_the_token_of_a_pod_that_is_gone_still_has_its_signature(kube: Kub
     keys, reviews = by_keys(kube), by_review(kube)
     async with running({"keys": keys.run(), "reviews": reviews.run()}):
         assert await keys.verify(shown) == caller(kube, made)
-        async with asyncio.timeout(30):  # an API server remembers for some seconds what it found
+        async with asyncio.timeout(120):  # an API server remembers for some seconds what it found, and so do we
             while await reviews.verify(shown) is not None:
                 await asyncio.sleep(0.5)
 
@@ -185,7 +185,8 @@ class Door:
 async def served(kube: Kube, folder: Path, door: Door) -> AsyncIterator[Served]:
     made = certificate()
     write(folder, made)
-    settings = HookServerSettings(folder=folder, host="127.0.0.1", port=0, most_calls=1000)
+    # Long enough for a machine on which everything stands still for seconds, and short enough to see strangers off.
+    settings = HookServerSettings(folder=folder, host="127.0.0.1", port=0, most_calls=1000, patience=20.0)
     server = HookServer(settings, {"pre-hook": door.hook}, verifier=by_keys(kube), admit=door.admit)
     server.bind()
     connector = aiohttp.TCPConnector(limit=0)
@@ -244,16 +245,21 @@ async def test_calls_hang_while_the_certificate_is_renewed_and_strangers_crowd_t
 
 
 class Slow:
-    """Work that takes a while to come to its end."""
+    """Work that takes as long to come to its end as the test likes."""
 
     name = "slow"
     busy = True
 
+    def __init__(self) -> None:
+        self.begun = asyncio.Event()
+        self.may_end = asyncio.Event()
+
     async def run(self) -> None:
+        self.begun.set()
         await asyncio.Event().wait()
 
     async def shut_down(self) -> None:
-        await asyncio.sleep(3)
+        await self.may_end.wait()
 
 
 @asynccontextmanager
@@ -272,20 +278,20 @@ async def process(kube: Kube, *, port: int, build: Build) -> AsyncIterator[tuple
 async def test_in_a_process_calls_are_sent_away_the_moment_it_is_told_to_stop(
     kube: Kube, tmp_path: Path, unused_tcp_port: int
 ) -> None:
-    door, made = Door(kube), await pod(kube)
+    door, made, slow = Door(kube), await pod(kube), Slow()
     door.pods = {"node-0": made.metadata.uid}
     servers: list[HookServer] = []
 
     def build(setting: Setting) -> Part:
         verifier = token_verifier(setting.client, namespace=kube.namespace, cluster="slurm")
-        settings = HookServerSettings(folder=tmp_path, host="127.0.0.1", port=0, most_calls=1000)
+        settings = HookServerSettings(folder=tmp_path, host="127.0.0.1", port=0, most_calls=1000, patience=60.0)
         server = HookServer(settings, {"pre-hook": door.hook}, verifier=verifier, admit=door.admit)
         server.bind()
         servers.append(server)
         return Part(
             "hooks",
             follows=(),
-            work=(Slow(),),
+            work=(slow,),
             duties={"serve hooks": server.run},
             unready={"hooks": server.unready},
             on_stop=(server.stop,),
@@ -297,19 +303,20 @@ async def test_in_a_process_calls_are_sent_away_the_moment_it_is_told_to_stop(
             return answer.status, await answer.text()
 
     async with aiohttp.ClientSession() as session, process(kube, port=unused_tcp_port, build=build) as (task, told):
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(90):
             while not servers:
                 await asyncio.sleep(0.05)
+            await slow.begun.wait()
         (server,) = servers
         issued = certificate()
         found = Served(server=server, source=Source(), folder=tmp_path, authorities=issued.ca, session=session)
-        await asyncio.sleep(1)
-        status, said = await ask("/readyz")
-        assert status == 503
-        assert "tls.crt" in said
+        async with asyncio.timeout(90):
+            while "tls.crt" not in (await ask("/readyz"))[1]:
+                await asyncio.sleep(0.1)
+        assert (await ask("/readyz"))[0] == 503
         write(tmp_path, issued)
         await found.until(lambda: not server.unready())
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(90):
             while (await ask("/readyz"))[0] != 200:
                 await asyncio.sleep(0.1)
         call = asyncio.create_task(found.call(token=await token(kube, made)))
@@ -318,6 +325,7 @@ async def test_in_a_process_calls_are_sent_away_the_moment_it_is_told_to_stop(
         told.set()
         assert await call == Reply(503, {"message": "stopping; try again"})
         assert not task.done()
+        slow.may_end.set()
         await task
 
 
@@ -336,4 +344,4 @@ async def test_a_port_that_is_taken_ends_the_process_with_a_sentence(
 
         async with process(kube, port=unused_tcp_port_factory(), build=build) as (task, _):
             with pytest.raises(Refusal, match=str(taken)):
-                await asyncio.wait_for(task, 30)
+                await asyncio.wait_for(task, 90)

@@ -8,6 +8,8 @@ from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 from sunk.local.slurm import Slurm
 from sunk.model.hostlist import compress, expand
 
+pytestmark = pytest.mark.timeout(900)
+
 # One start of scontrol for each text, but one command in the cluster for many of them.
 ASK = """
 while IFS= read -r line; do
@@ -63,7 +65,7 @@ texts = st.lists(words, min_size=1, max_size=3).flatmap(
 
 def ask(slurm: Slurm, lines: Sequence[str], *what: str) -> list[str]:
     """What Slurm says to each line, once for each kind of question."""
-    text = slurm.run("sh", "-c", ASK, "sh", *what, stdin="".join(f"{line}\n" for line in lines), timeout=120)
+    text = slurm.run("sh", "-c", ASK, "sh", *what, stdin="".join(f"{line}\n" for line in lines), timeout=240)
     return [answer.strip("\n") for answer in text.split("%%\n")[:-1]]
 
 

@@ -121,9 +121,9 @@ def test_a_build_that_is_killed_leaves_no_process_and_no_mount(tmp_path: Path, m
     monkeypatch.setenv("SUNK_CACHE", str(tmp_path))
     mark = f"77{os.getpid()}"
     with subprocess.Popen([sys.executable, "-c", ENDLESS, str(files.parent), mark]) as builder:
-        wait_for(lambda: _running("sleep", mark), what="the endless step")
+        wait_for(lambda: _running("sleep", mark), what="the endless step", patience=240)
         builder.send_signal(signal.SIGKILL)
-    wait_for(lambda: not _running("sleep", mark), what="the end of the endless step", patience=5)
+    wait_for(lambda: not _running("sleep", mark), what="the end of the endless step")
     assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text()
     with storage() as kept:
         assert not list((kept.folder / "layers/overlay-containers").glob("?" * 64))

@@ -31,7 +31,7 @@ from sunk.kube.errors import (
 )
 from sunk.kube.resource import Key, Record, Resource
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 HASTY = WatchPace(first_delay=0.02, longest_delay=0.1)
 
 
@@ -151,9 +151,9 @@ async def test_a_strategic_patch_of_the_status_leaves_other_conditions(kube: Kub
 async def test_a_binding_is_posted_to_its_subresource(kube: Kube) -> None:
     body = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
     await kube.client.create(PODS, body, namespace=kube.namespace)
-    binding = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "nowhere"}}
+    binding = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": kube.namespace}}
     await kube.client.post(PODS.path(kube.namespace, "p", subresource="binding"), binding)
-    assert (await kube.client.get(PODS, "p", namespace=kube.namespace)).spec.node_name == "nowhere"
+    assert (await kube.client.get(PODS, "p", namespace=kube.namespace)).spec.node_name == kube.namespace
 
 
 async def test_a_long_list_comes_in_pages_and_whole(maps: Maps) -> None:

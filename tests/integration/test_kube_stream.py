@@ -5,6 +5,7 @@ import gc
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager, closing, suppress
+from typing import cast
 from urllib.parse import urlsplit
 
 import pytest
@@ -113,17 +114,19 @@ async def wired(kube: Kube) -> AsyncIterator[tuple[Cable, Client]]:
 async def test_a_connection_that_falls_silent_in_a_flood_is_noticed(kube: Kube) -> None:
     writer = Writer(kube)
     await writer.fill()
-    pace = WatchPace(silence=1.0, first_delay=0.02, longest_delay=0.1)
+    pace = WatchPace(silence=3.0, first_delay=0.02, longest_delay=0.1)
     async with wired(kube) as (cable, client):
         follower = Follower(client, writer.scope, pace=pace)
         async with following(follower):
             await writer.flood(rounds=5)
+            before = follower.watch.statistics().streams
             cable.stall()
             await writer.flood(rounds=1)
             await until(lambda: follower.watch.statistics().silence > 2 * pace.silence)
             cable.mend()
             await until(lambda: follower.versions == writer.versions)
-            assert follower.watch.statistics().streams == 2
+            # A server that has nothing to say for so long looks the same, so there may have been more.
+            assert follower.watch.statistics().streams > before
 
 
 # A gateway in between
@@ -187,7 +190,8 @@ def connected(server: str) -> list[socket.socket]:
 
     def leads_there(one: object) -> bool:
         with suppress(OSError):  # it is closed, or connected to nothing
-            return isinstance(one, socket.socket) and one.getpeername() == goal
+            # By its true type: a proxy for what is gone cannot say what it is.
+            return issubclass(type(one), socket.socket) and cast("socket.socket", one).getpeername() == goal
         return False
 
     return [one for one in gc.get_objects() if leads_there(one)]

@@ -28,7 +28,7 @@ def bare() -> Iterator[LocalCluster]:
 
 def asked(cluster: LocalCluster, *command: str) -> subprocess.CompletedProcess[str]:
     words = [SUNK, "local", command[0], "--name", cluster.name, *command[1:]]
-    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=180)
 
 
 def end(cluster: LocalCluster, part: str) -> None:

@@ -52,12 +52,12 @@ def test_a_job_that_waits_for_a_node_at_another_address_runs_there(three: Slurm)
     three.kill("n2")
     move(three, "n2")
     three.start("n2")
-    eventually(lambda: address(three, "n2") == ELSEWHERE)
+    eventually(lambda: address(three, "n2") == ELSEWHERE, seconds=180)
     assert before != ELSEWHERE
     three.run("scancel", busy.strip())
 
     # From a node, which has to find the others, and from where people log in.
-    eventually(lambda: "JobState=COMPLETED" in three.run("scontrol", "show", "job", queued))
+    eventually(lambda: "JobState=COMPLETED" in three.run("scontrol", "show", "job", queued), seconds=240)
     assert sorted(three.path("/home/alice/hosts", on="n1").read_text().split()) == NAMES
     assert sorted(three.run("srun", "-N3", "hostname").split()) == NAMES
 
@@ -67,7 +67,7 @@ def test_an_address_that_is_wrong_stays_wrong_until_slurmd_restarts(three: Slurm
     """So the syncer has such a Pod recreated: a slurmd registers when it starts, and not when nobody calls it."""
     right = address(three, "n2")
     three.run("scontrol", "update", "nodename=n2", f"nodeaddr={NOBODY}", on=CONTROLLER)
-    three.expect("n2", "DOWN", without=(), timeout=90)
+    three.expect("n2", "DOWN", without=(), timeout=240)
     assert address(three, "n2") == NOBODY
     three.stop("n2")
     three.start("n2")

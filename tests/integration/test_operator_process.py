@@ -28,8 +28,10 @@ from sunk.operator.commands import NAME
 from sunk.service.part import Build, Part, Setting
 from sunk.service.process import ServiceProcess, ServiceSettings
 
-PATIENCE = 30.0
-QUICK = LeaseTiming(duration=2, margin=0.6, interval=0.2)
+PATIENCE = 90.0
+LASTING = LeaseTiming(duration=600, margin=60, interval=0.2)
+"""Not lost where processes stand still for seconds, and given back in any case."""
+LOSING = LeaseTiming(duration=12, margin=2, interval=0.2)
 
 
 async def eventually(holds: Callable[[], bool]) -> None:
@@ -56,6 +58,7 @@ class Trade(Struct):
 
     namespace: str
     pace: float = 0.0
+    until: asyncio.Event | None = None
     begun: int = 0
     ended: int = 0
     cancelled: int = 0
@@ -74,7 +77,7 @@ class Trade(Struct):
     async def _look(self, _: Key) -> Requeue | None:
         self.begun += 1
         try:
-            await asyncio.sleep(self.pace)
+            await (asyncio.sleep(self.pace) if self.until is None else self.until.wait())
         except asyncio.CancelledError:
             self.cancelled += 1
             raise
@@ -104,8 +107,14 @@ class Running:
 
 
 @asynccontextmanager
-async def operator(
-    kube: Kube, name: str, *builds: Build, port: int, grace: float = 20.0, by: access.Access | None = None
+async def operator(  # noqa: PLR0913 - one keyword per trait
+    kube: Kube,
+    name: str,
+    *builds: Build,
+    port: int,
+    grace: float = PATIENCE,
+    by: access.Access | None = None,
+    timing: LeaseTiming = LASTING,
 ) -> AsyncIterator[Running]:
     order = ServiceSettings(
         name=NAME,
@@ -113,7 +122,7 @@ async def operator(
         lease_namespace=kube.namespace,
         host="127.0.0.1",
         port=port,
-        timing=QUICK,
+        timing=timing,
         grace=grace,
     )
     told = asyncio.Event()
@@ -145,7 +154,8 @@ async def test_one_leads_and_the_other_takes_over_with_everything_read(
 
 
 async def test_work_in_hand_is_finished_before_the_lease_is_given_back(kube: Kube, unused_tcp_port: int) -> None:
-    trade = Trade(kube.namespace, pace=2.0)
+    over = asyncio.Event()
+    trade = Trade(kube.namespace, until=over)
     async with operator(kube, "one", trade.build, port=unused_tcp_port) as one:
         await eventually(lambda: trade.begun > 0)
         one.told.set()
@@ -153,6 +163,7 @@ async def test_work_in_hand_is_finished_before_the_lease_is_given_back(kube: Kub
         status, said = await one.ask("/readyz")
         assert (status, await holder(kube)) == (503, "one")
         assert "stopping" in said
+        over.set()
         await one.task
     assert (trade.begun, trade.cancelled) == (trade.ended, 0)
     assert await holder(kube) == ""
@@ -184,12 +195,12 @@ async def test_without_its_server_the_work_ends_before_another_can_lead_and_come
     trade, cable = Trade(kube.namespace, pace=0.05), Cable()
     async with (
         cable.laid(access.from_kubeconfig(kube.kubeconfig)) as by,
-        operator(kube, "one", trade.build, port=unused_tcp_port, by=by) as one,
+        operator(kube, "one", trade.build, port=unused_tcp_port, by=by, timing=LOSING) as one,
     ):
         await eventually(lambda: trade.ended > 0)
         cable.cut()
         await eventually(lambda: not trade.may_write)
-        await asyncio.sleep(QUICK.margin)
+        await asyncio.sleep(LOSING.margin)
         begun = trade.begun
         await asyncio.sleep(0.5)
         assert trade.begun == begun

@@ -16,7 +16,7 @@ from sunk.local.slurm import Node, Slurm
 from sunk.local.slurm.configuration import CONTROLLER, PARTITIONS, Settings
 
 LINE = "NodeName=c1 CPUs=2 RealMemory=1000 State=CLOUD"
-SOON = 90.0
+SOON = 240.0
 """Slurm looks every half minute whether the nodes of a job are up."""
 TOLD = "/tmp/told"  # noqa: S108 - on a machine that is only ours
 SAVING: Settings = {
@@ -24,7 +24,7 @@ SAVING: Settings = {
     "ResumeProgram": "/etc/slurm/resume",
     "SuspendTime": 2,
     "SuspendTimeout": 2,
-    "ResumeTimeout": 60,
+    "ResumeTimeout": 300,
 }
 PROGRAMS = {name: f'#!/bin/sh\necho "{name} $*" >> {TOLD}\n' for name in ("suspend", "resume")}
 
@@ -50,7 +50,7 @@ def completes(it: Slurm, job: str) -> None:
 
 def let_go(it: Slurm) -> None:
     """Wait until Slurm has no use for the node, and take it away."""
-    eventually(lambda: told(it)[-1:] == ["suspend c1"])
+    eventually(lambda: told(it)[-1:] == ["suspend c1"], seconds=SOON)
     it.kill("c1")
     it.expect("c1", "POWERED_DOWN", without=())
 
@@ -76,7 +76,7 @@ def test_a_node_is_let_go_when_it_is_idle_and_asked_for_by_a_job(way: str) -> No
             if way == "created":
                 it.run("scontrol", "create", *LINE.split(), on=CONTROLLER)
             first = submit(it)
-            eventually(lambda: asked_for(it))
+            eventually(lambda: asked_for(it), seconds=SOON)
             it.add(node)
             completes(it, first)
         let_go(it)
@@ -85,7 +85,7 @@ def test_a_node_is_let_go_when_it_is_idle_and_asked_for_by_a_job(way: str) -> No
         it.start(CONTROLLER)
         it.expect("c1", "POWERED_DOWN", without=())
         second = submit(it)
-        eventually(lambda: asked_for(it))
+        eventually(lambda: asked_for(it), seconds=SOON)
         it.start("c1")
         completes(it, second)
 
@@ -97,7 +97,7 @@ def test_a_slurmd_that_does_not_say_it_has_just_booted_is_not_believed_to_be_bac
         it.add("c1")
         let_go(it)
         job = submit(it)
-        eventually(lambda: asked_for(it))
+        eventually(lambda: asked_for(it), seconds=SOON)
         it.machines.start("c1")
         it.expect("c1", "DOWN", without=(), timeout=SOON)
         assert "Restarts=1" in shown(it, job)
@@ -107,13 +107,16 @@ def test_a_slurmd_that_does_not_say_it_has_just_booted_is_not_believed_to_be_bac
 @pytest.mark.parametrize("service", [1, 2])
 def test_a_slurmd_that_always_says_so_costs_jobs_when_it_dies_unless_return_to_service_is_2(service: int) -> None:
     with slurms.cluster(nodes=[Node("c1", options=("-b",))], config={"ReturnToService": service}) as it:
-        job = it.run("sbatch", "--parsable", "--output=/dev/null", "-w", "c1", "--wrap=sleep 600").strip()
+        begins = "touch /home/begun; sleep 600"
+        job = it.run("sbatch", "--parsable", "--output=/dev/null", "-w", "c1", f"--wrap={begins}").strip()
+        # Slurm shows it as running before slurmd has it, and a slurmd that dies before it has loses it.
+        it.machines.wait((it.layout.home / "begun").exists, what="the begin of the job")
         it.expect("c1", "MIXED")
         before = begun(it)
         time.sleep(2)  # Slurm counts in seconds, and compares when it heard of the node with when it booted
         it.stop("c1", with_signal=signal.SIGKILL)
         it.machines.start("c1")
-        eventually(lambda: begun(it) != before)
+        eventually(lambda: begun(it) != before, seconds=SOON)
         if service == 1:
             it.expect("c1", "DOWN", without=())
             assert "Reason=Node unexpectedly rebooted" in it.run("scontrol", "show", "node", "c1")

@@ -23,7 +23,7 @@ from sunk.model.names import LOCK
 from sunk.operator.nodeset.observe.fit import demand, occupancy, unfit_to_join
 from sunk.operator.nodeset.observe.template import read
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 MARK = "tests.sunk/selection"
 ROOM = {"cpu": "4", "memory": "8Gi", "pods": "3", "example.com/gpu": "2"}
 

@@ -13,6 +13,8 @@ from sunk.local.slurm.boxes.box import DATABASE_USER
 from sunk.local.slurm.configuration import Settings
 from sunk.model.refusal import Refusal
 
+pytestmark = pytest.mark.timeout(900)
+
 POWER: Settings = {
     # Slurm looks for what to power up or down once in ten seconds unless told.
     "SlurmctldParameters": "enable_configless,power_save_interval=1,power_save_min_interval=0",
@@ -40,15 +42,15 @@ def accounted(request: pytest.FixtureRequest) -> Iterator[Slurm]:
 
 
 def test_accounts_and_qos_are_enforced_and_slurmdbd_may_die(accounted: Slurm) -> None:
-    results = pytest_inside(accounted, "tests/slurm/accounting")
+    results = pytest_inside(accounted, "tests/slurm/accounting", timeout=800)
     assert {each.outcome for each in results} == {"passed"}
 
 
 @pytest.mark.full
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_all_else_is_as_without_accounting(accounted: Slurm) -> None:
     apart = (f"--ignore=tests/slurm/{name}" for name in ("accounting", "crowded"))
-    results = pytest_inside(accounted, "tests/slurm", *apart, timeout=800)
+    results = pytest_inside(accounted, "tests/slurm", *apart, timeout=1600)
     assert {each.outcome for each in results} == {"passed"}
 
 

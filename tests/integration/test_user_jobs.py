@@ -84,15 +84,8 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
             box(plan("controller", conf, SLURM_USER), "/init", "slurmctld") as controller,
             box(plan("node", variables), *LIMITED, *SLURMD) as node,
         ):
-            wait_for(lambda: "idle" in _asked(controller), what="an idle node")
+            wait_for(lambda: "idle" in controller.attempt("sinfo", "--noheader", "--format=%T"), what="an idle node")
             yield Node(controller, node)
-
-
-def _asked(controller: Box) -> str:
-    try:
-        return controller.run("sinfo", "--noheader", "--format=%T")
-    except AssertionError:
-        return ""
 
 
 @pytest.mark.parametrize("export", ["NONE", "X=1"])
@@ -124,7 +117,7 @@ def test_what_a_job_uses_is_measured(cluster: Node) -> None:
 
     def used() -> float:
         words = ("sstat", "--allsteps", "--noheader", "--parsable2", "--format=MaxRSS", f"--jobs={job}.batch")
-        return float(cluster.controller.run(*words).strip().rstrip("K") or 0)
+        return float(cluster.controller.attempt(*words).rstrip("K") or 0)
 
     wait_for(lambda: used() > 150_000, what="a figure")
     cluster.controller.run("scancel", job)

@@ -20,6 +20,7 @@ TOPOLOGY = {"tree": {"topology.conf": TREE}, "block": {"topology.conf": BLOCKS}}
 LINES = ("NodeName=n[1-4] CPUs=2 RealMemory=1000 State=CLOUD", *PARTITIONS)
 MIXED_UP = ("n4", "n2", "n3", "n1")
 IN_ORDER = tuple(sorted(MIXED_UP))
+SOON = 120.0
 NO_PLACE = "Requested topology configuration is not available"
 
 
@@ -37,14 +38,35 @@ def join(it: Slurm, *nodes: Node | str) -> None:
 def ranks(it: Slurm, *wanted: str) -> tuple[str, ...]:
     """The hosts of a job on these nodes by their rank, the first one first."""
     it.expect(wanted, "IDLE")
-    said = it.run("srun", f"-N{len(wanted)}", "-w", ",".join(wanted), "--label", "hostname")
+    said = ""
+
+    def runs() -> bool:
+        nonlocal said
+        answer = it.attempt("srun", f"-N{len(wanted)}", "-w", ",".join(wanted), "--label", "hostname")
+        said = answer.out
+        return answer.code == 0
+
+    eventually(runs, seconds=SOON)
     return tuple(host for _, host in sorted(line.split(": ") for line in said.splitlines()))
 
 
 def place(it: Slurm, node: str) -> str:
     """Where a job on it is told to be; Slurm's complaint if there is none."""
-    answer = it.attempt("srun", "-w", node, "printenv", "SLURM_TOPOLOGY_ADDR")
-    return answer.out.strip() or answer.err.strip().rpartition(": ")[2]
+    said = ""
+
+    def is_told() -> bool:
+        nonlocal said
+        answer = it.attempt("srun", "-w", node, "printenv", "SLURM_TOPOLOGY_ADDR")
+        said = answer.out.strip() or answer.err.strip().rpartition(": ")[2]
+        return answer.code == 0 or said == NO_PLACE
+
+    eventually(is_told, seconds=SOON)
+    return said
+
+
+def is_at(it: Slurm, node: str, where: str) -> None:
+    """Wait until jobs there are told this: slurmd starts again after a reconfigure, some time later."""
+    eventually(lambda: place(it, node) == where, seconds=SOON)
 
 
 def reconfigure(it: Slurm, *nodes: str) -> None:
@@ -95,7 +117,7 @@ def test_nodes_that_were_created_have_ranks_in_that_order_and_no_place_either(tr
     join(tree, *MIXED_UP)
     assert place(tree, "n1") == NO_PLACE
     reconfigure(tree, *MIXED_UP)
-    assert place(tree, "n1") == "root.s1.n1"
+    is_at(tree, "n1", "root.s1.n1")
     assert ranks(tree, *IN_ORDER) == IN_ORDER
 
 
@@ -117,11 +139,11 @@ def test_a_dynamic_node_may_be_named_in_a_tree_but_has_its_place_only_after_a_re
     join(tree, "n1")
     assert place(tree, "n1") == NO_PLACE
     reconfigure(tree, "n1")
-    assert place(tree, "n1") == "root.s1.n1"
+    is_at(tree, "n1", "root.s1.n1")
     join(tree, "n3")
     assert place(tree, "n3") == NO_PLACE
     reconfigure(tree, "n1", "n3")
-    assert place(tree, "n3") == "root.s2.n3"
+    is_at(tree, "n3", "root.s2.n3")
     restart(tree, "n1", "n3")
     assert place(tree, "n3") == "root.s2.n3"
 
@@ -182,7 +204,7 @@ def test_a_dynamic_slurmd_dies_of_blocks_since_it_knows_no_other_node() -> None:
     with slurms.cluster() as it:
         join(it, *IN_ORDER)
         it.configure(config={"TopologyPlugin": "topology/block"}, files=TOPOLOGY["block"])
-        eventually(lambda: not any(map(it.machines.daemon, IN_ORDER)))
+        eventually(lambda: not any(map(it.machines.daemon, IN_ORDER)), seconds=180)
         for name in IN_ORDER:
             assert re.search(r"fatal: Block configuration \(b\d\) children count lower", it.log(name))
 
@@ -194,7 +216,7 @@ def test_a_line_that_is_taken_out_takes_the_job_along() -> None:
         job = it.run("sbatch", "--parsable", "--output=/dev/null", "-w", "n1", "--wrap=sleep 600").strip()
         it.expect("n1", "MIXED")
         it.configure(lines=(LINES[0].replace("n[1-4]", "n[2-4]"), *PARTITIONS))
-        eventually(lambda: it.attempt("scontrol", "ping", on=LOGIN).code == 0)
+        eventually(lambda: it.attempt("scontrol", "ping", on=LOGIN).code == 0, seconds=180)
         shown = it.run("scontrol", "show", "job", job)
         assert "JobState=NODE_FAIL" in shown
         assert "n1" not in it.states()

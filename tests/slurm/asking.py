@@ -12,6 +12,8 @@ NODES = ("n1", "n2", "g1")
 MADE = "made"
 """Begins the names of nodes that tests create: one whose deletion was not written down comes back with slurmctld, which
 then takes half a minute to find that nobody has such a name."""
+PATIENCE = 120.0
+"""Seconds. On a machine with much to do each of those who take part may stand still for ten."""
 SAVED = "/var/spool/slurmctld/node_state"
 
 
@@ -24,7 +26,7 @@ async def job(library: Library, number: int) -> Job:
     return found
 
 
-async def until(check: Callable[[], Awaitable[bool]], *, seconds: float = 15) -> None:
+async def until(check: Callable[[], Awaitable[bool]], *, seconds: float = PATIENCE) -> None:
     async with asyncio.timeout(seconds):
         while not await check():
             await asyncio.sleep(0.05)

@@ -22,7 +22,7 @@ class Terminal:
         self._screen = screen
         self._unread = ""
 
-    def until(self, text: str, *, seconds: float = 20) -> str:
+    def until(self, text: str, *, seconds: float = 120) -> str:
         """Read until it shows, and give all that came before with it."""
         seen = ""
         deadline = time.monotonic() + seconds
@@ -34,11 +34,11 @@ class Terminal:
     def interrupt(self) -> int:
         """Do what Ctrl-C does, and give the exit code."""
         self.process.send_signal(signal.SIGINT)
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 60
         # A terminal takes a few kilobytes that nobody reads, and then stops whoever writes.
         while self.process.poll() is None and time.monotonic() < deadline:
             self._unread += self._read()
-        return self.process.wait(0.1)
+        return self.process.wait(1)
 
     def rest(self) -> str:
         return self._unread + "".join(iter(self._read, ""))

@@ -27,7 +27,7 @@ ESCAPE = "\x1b"
 def sunk(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
     command = [SUNK, "slurm", *words]
     return subprocess.run(
-        command, capture_output=True, text=True, timeout=60, env={**os.environ, **variables}, check=False
+        command, capture_output=True, text=True, timeout=120, env={**os.environ, **variables}, check=False
     )
 
 
@@ -201,7 +201,7 @@ async def test_a_watch_by_a_program_gives_one_line_a_change(orders: Orders) -> N
     assert process.stdout
     found = [msgspec.json.decode(await process.stdout.readline())]
     await orders.drain(["n1"], reason="a change")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(120):
         while found[-1]["rows"][0]["reason"] != "a change":
             found.append(msgspec.json.decode(await process.stdout.readline()))
     process.terminate()

@@ -2,11 +2,10 @@
 
 import asyncio
 import signal
-import time
 from collections.abc import AsyncIterator, Callable
 
 import pytest
-from tests.slurm.asking import until, until_saved
+from tests.slurm.asking import PATIENCE, until, until_saved
 
 from sunk.local.slurm.remote import Remote
 from sunk.slurm.libslurm.library import Library
@@ -28,9 +27,9 @@ async def mirror(library: Library) -> AsyncIterator[Mirror]:
     await asyncio.wait({task})
 
 
-async def shown(holds: Callable[[], bool], *, seconds: float) -> None:
+async def shown(holds: Callable[[], bool]) -> None:
     """Wait until the mirror shows something, without asking it for a read."""
-    async with asyncio.timeout(seconds):
+    async with asyncio.timeout(PATIENCE):
         while not holds():
             await asyncio.sleep(0.005)
 
@@ -50,13 +49,15 @@ async def test_what_a_person_does_is_seen_soon(mirror: Mirror, cluster: Remote) 
     mirror.nodes.subscribe(lambda *change: changed.append(change))
     for _ in range(3):
         await command(cluster, "scontrol", "update", "nodename=n1", "state=drain", "reason=bad fan")
-        await shown(lambda: draining(mirror, "n1"), seconds=2)
+        await shown(lambda: draining(mirror, "n1"))
         await command(cluster, "scontrol", "update", "nodename=n1", "state=undrain")
-        await shown(lambda: not draining(mirror, "n1"), seconds=2)
-    name, before, after = next(change for change in changed if change[0] == "n1")
+        await shown(lambda: not draining(mirror, "n1"))
+    # A node changes of itself too: it registers, it responds again.
+    drains = [(before, after) for name, before, after in changed if name == "n1" and after and after.state.draining]
+    before, after = drains[0]
     assert before is not None
     assert after is not None
-    assert (name, before.state.draining, after.state.draining, after.reason) == ("n1", False, True, "bad fan")
+    assert (before.state.draining, after.state.draining, after.reason) == (False, True, "bad fan")
 
 
 async def test_who_has_written_sees_it_in_the_read_that_he_asks_for(mirror: Mirror, orders: Orders) -> None:
@@ -67,7 +68,7 @@ async def test_who_has_written_sees_it_in_the_read_that_he_asks_for(mirror: Mirr
         found = mirror.nodes.get("n1")
         assert found is not None
         assert found.reason == f"k8s: turn {turn}"
-    mirror.require_fresh(within=5)
+    mirror.require_fresh(within=PATIENCE)
     await orders.undrain(["n1"])
 
 
@@ -75,14 +76,14 @@ async def test_a_job_is_followed_from_its_begin_to_its_end(mirror: Mirror, clust
     number = int(
         await command(cluster, "sbatch", "--parsable", "--wrap", "sleep 600", "--output=/dev/null", on="login")
     )
-    await shown(lambda: number in mirror.jobs, seconds=2)
+    await shown(lambda: number in mirror.jobs)
     await command(cluster, "scancel", str(number))
 
     def ended() -> bool:
         found = mirror.jobs.get(number)
         return found is not None and found.state.ended
 
-    await shown(ended, seconds=2)
+    await shown(ended)
     assert not mirror.suspicious
 
 
@@ -93,17 +94,15 @@ async def test_a_lost_slurmctld_is_unknown_soon_and_read_whole_when_it_is_back(
     await mirror.read_after()
     await until_saved(cluster, "k8s: before")
     counts = mirror.statistics().counts
-    began = time.monotonic()
     await asyncio.to_thread(cluster.stop, "controller", with_signal=signal.SIGKILL)
-    await shown(lambda: isinstance(mirror.state, Unknown), seconds=8)
-    assert time.monotonic() - began < 8
+    await shown(lambda: isinstance(mirror.state, Unknown))
     assert draining(mirror, "n1"), "the rows stay"
     with pytest.raises(Stale, match="unknown for"):
         mirror.require_fresh(within=3600)
     with pytest.raises(Stale, match="could not be read"):
         await mirror.read_after()
     await asyncio.to_thread(cluster.start, "controller")
-    await shown(lambda: isinstance(mirror.state, Known), seconds=15)
+    await shown(lambda: isinstance(mirror.state, Known))
     assert mirror.statistics().counts.whole > counts.whole
     assert mirror.statistics().counts.restarts == counts.restarts + 1
     assert draining(mirror, "n1")
@@ -114,7 +113,7 @@ async def test_a_thousand_nodes_come_and_go_while_they_are_read(
     mirror: Mirror, cluster: Remote, library: Library
 ) -> None:
     await command(cluster, "scontrol", "create", f"nodename={MANY}", "cpus=1", "state=cloud")
-    await shown(lambda: len(mirror.nodes) >= 1000, seconds=3)
+    await shown(lambda: len(mirror.nodes) >= 1003)
     names = [name for name in mirror.nodes.keys() if name.startswith("sim")]  # noqa: SIM118 - no dict
     mirror.expect_gone(names)
     deletion = asyncio.create_task(command(cluster, "scontrol", "delete", f"nodename={MANY}"))
@@ -130,13 +129,13 @@ async def test_a_thousand_nodes_come_and_go_while_they_are_read(
 
 async def test_a_thousand_nodes_that_nobody_announced_to_go_are_suspicious(mirror: Mirror, cluster: Remote) -> None:
     await command(cluster, "scontrol", "create", f"nodename={MANY}", "cpus=1", "state=cloud")
-    await shown(lambda: len(mirror.nodes) >= 1000, seconds=3)
+    await shown(lambda: len(mirror.nodes) >= 1003)
     await command(cluster, "scontrol", "delete", f"nodename={MANY}")
     await mirror.read_after()
     with pytest.raises(Stale, match=r"1000 of 1003 nodes disappeared at once"):
-        mirror.require_fresh(within=10)
+        mirror.require_fresh(within=PATIENCE)
     mirror.accept()
-    mirror.require_fresh(within=10)
+    mirror.require_fresh(within=PATIENCE)
     await forgotten(cluster)
 
 
@@ -147,7 +146,7 @@ async def forgotten(cluster: Remote) -> None:
     async def is_written() -> bool:
         return await command(cluster, "sh", "-c", f"grep -c sim0001 {state} || true") == "0\n"
 
-    await until(is_written, seconds=60)
+    await until(is_written)
 
 
 async def test_a_reconfigure_is_no_loss(mirror: Mirror, cluster: Remote) -> None:

@@ -66,7 +66,7 @@ async def test_all_tables_come_in_one_call_with_slurmctlds_clock(library: Librar
         assert began <= whole.reservations.updated < later.reservations.updated <= time.time()
         return all(table is None for table in (later.nodes, later.jobs, later.partitions))
 
-    await until(quiet, seconds=30)
+    await until(quiet)
 
 
 async def test_a_table_can_be_left_out(library: Library) -> None:
@@ -91,7 +91,7 @@ async def test_a_restart_shows_in_every_table(library: Library, cluster: Remote)
         rows = (await library.all_nodes()).rows
         return all(row.version for row in rows if row.name in NODES)
 
-    await until(registered, seconds=60)  # what a slurmd says of itself is not among what is saved
+    await until(registered)  # what a slurmd says of itself is not among what is saved
 
 
 async def test_a_job_shows_the_gpus_that_it_holds(library: Library, jobs: JobOrders) -> None:

@@ -5,13 +5,16 @@
 
 import secrets
 from collections.abc import Iterator
+from contextlib import suppress
+from types import ModuleType
 
 import pytest
 from msgspec import json
 from tests.conftest import Kubectl
-from tests.e2e.slurmcluster.release import LABEL, Release
+from tests.e2e.slurmcluster.release import LABEL, Release, on
 from tests.e2e.slurmcluster.tenants import Tenants, locks
 from tests.helm import Helm
+from tests.waiting import eventually
 
 from sunk.local.kubernetes import assets
 from sunk.local.kubernetes.cluster import LocalCluster
@@ -41,7 +44,7 @@ def operator(spaces: tuple[Kubectl, Kubectl], request: pytest.FixtureRequest) ->
     for key, value in getattr(request.module, "OPERATOR_VALUES", {}).items():
         values[key] = value.format(namespace=spaces[0].namespace)
     helm.install(release, *(word for key, value in values.items() for word in ("--set", f"{key}={value}")))
-    spaces[0]("rollout", "status", f"deployment/{OPERATOR}", "--timeout=90s")
+    spaces[0]("rollout", "status", f"deployment/{OPERATOR}", "--timeout=110s")
     yield helm
     helm("uninstall", release)
 
@@ -77,6 +80,13 @@ def traces(kubectl: Kubectl) -> list[str]:
     return [key for key in keys if key.startswith(names.GROUP)]
 
 
+def no_traces(kubectl: Kubectl) -> None:
+    """See that nothing of ours stays on any Node: what it says of a drain goes a moment after its NodeSet."""
+    with suppress(AssertionError):
+        eventually(lambda: traces(kubectl) == [])
+    assert traces(kubectl) == []
+
+
 @pytest.fixture(scope="module")
 def slurm(
     operator: Helm, nodes: tuple[str, ...], request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
@@ -87,9 +97,17 @@ def slurm(
     release = Release(operator, "slurm", tmp_path_factory.mktemp("values"), request.module.VALUES)
     release.install()
     release.ready()
+    # Its Pods are ready before Slurm has the nodes, and the syncer lets no job onto them before it has looked.
+    eventually(lambda: len(release.idle()) == _compute_nodes(request.module))
     yield release
     release.uninstall()
-    assert traces(operator.kubectl) == []
+    no_traces(operator.kubectl)
+
+
+def _compute_nodes(module: ModuleType) -> int:
+    """How many Nodes are for a definition of the module."""
+    definitions = module.VALUES["compute"]["nodes"].values()
+    return sum(any(one.get("affinity") == on(kind) for one in definitions) for kind in module.KINDS)
 
 
 @pytest.fixture

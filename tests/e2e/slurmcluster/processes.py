@@ -17,7 +17,7 @@ from sunk.local.kubernetes.cluster import LocalCluster
 from sunk.local.kubernetes.controlplane import ControlPlane
 from sunk.local.kubernetes.process import running, start
 
-BACK = 90.0
+BACK = 180.0
 """Within so many seconds whoever was killed is there again, also on a busy machine."""
 
 
@@ -74,7 +74,7 @@ def restart_api_server(kubectl: Kubectl, cluster: LocalCluster) -> None:
 
 def _answers(kubectl: Kubectl) -> bool:
     with suppress(AssertionError, subprocess.TimeoutExpired):
-        return kubectl("get", "--raw=/readyz", timeout=10) == "ok"
+        return kubectl("get", "--raw=/readyz", timeout=30) == "ok"
     return False
 
 

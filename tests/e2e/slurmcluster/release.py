@@ -21,7 +21,7 @@ LABEL = "test.sunk/kind"
 FIRST = "node-1"
 ON_FIRST = {"labels": {"kubernetes.io/hostname": FIRST}}
 """Value of nodeSelector: all that is not a compute node is on the first Node, so that the others can be hurt."""
-SOON = 120.0
+SOON = 180.0
 USER = "alice"
 """Whose jobs these are: values-local.yaml brings her. Root may do what nobody else may, and would hide it."""
 JOBS = frozenset({"srun", "sbatch", "salloc"})
@@ -80,7 +80,7 @@ class Release(Struct, frozen=True):
         except AssertionError:
             self.kubectl("annotate", "slurmcluster", self.name, f"{names.FORCE_DELETION}=true", "--overwrite")
         self.helm("uninstall", self.name)
-        self.kubectl("wait", "--for=delete", f"slurmcluster/{self.name}", "--timeout=90s")
+        self.kubectl("wait", "--for=delete", f"slurmcluster/{self.name}", "--timeout=110s")
 
     def drop(self, definition: str) -> None:
         """Have the nodes of a definition that was taken out go at once, and with them their jobs."""
@@ -94,12 +94,20 @@ class Release(Struct, frozen=True):
         spec = self.object()["spec"]
         if spec["accounting"]["enabled"] and spec["login"]["enabled"]:
             self._admit(USER)
+            if spec["accounting"].get("enforce", "associations"):
+                self.admits(USER)
 
     def _admit(self, user: str, account: str = "users") -> None:
-        """Let a user run jobs; sacctmgr complains if she may already."""
+        """Let a user run jobs; sacctmgr complains if she may already, or if slurmdbd cannot be reached yet."""
         words = f"add account {account}", f"add user {user} account={account}"
-        self("sh", "-c", "".join(f"sacctmgr --immediate {one} > /dev/null 2>&1; " for one in words) + "true")
-        eventually(lambda: user in self("sacctmgr", "--noheader", "list", "associations", "format=user%40"))
+        add = "; ".join(f"sacctmgr --immediate {one} > /dev/null 2>&1" for one in words)
+        listed = "sacctmgr --noheader list associations format=user%40 || true"
+        eventually(lambda: user in self("sh", "-c", f"{add}; {listed}"))
+
+    def admits(self, user: str) -> None:
+        """Wait until slurmctld has heard from slurmdbd that a user may run jobs."""
+        known = ("scontrol", "show", "assoc_mgr", "flags=assoc", f"users={user}")
+        eventually(lambda: f"UserName={user}(" in self(*known))
 
     def is_ready(self) -> bool:
         found = self.object()
@@ -159,18 +167,23 @@ class Release(Struct, frozen=True):
     def runs(self, number: str) -> None:
         eventually(lambda: self.job(number) == "RUNNING")
 
+    def starts_at_once(self, number: str) -> None:
+        """Do not let a job that was queued again wait as long as Slurm has such jobs wait. It may have started by itself."""
+        self("sh", "-c", f"scontrol update jobid={number} starttime=now || true")
+
     def idle(self) -> list[str]:
         return sorted(self("sinfo", "--noheader", "-N", "-p", "all", "-t", "idle", "-o", "%N").split())
 
     def cancel(self) -> None:
         """Have nothing in the queue, of nobody."""
-        self("sh", "-c", "squeue --noheader --format=%A | xargs --no-run-if-empty scancel --full")
-        _until(lambda: not self("squeue", "--noheader"), seconds=60, told=lambda: self("scontrol", "show", "job"))
+        # Again and again: one that was about to be queued again may have come back, others have ended meanwhile.
+        script = "squeue --noheader --format=%A | xargs --no-run-if-empty scancel --full || true; squeue --noheader"
+        _until(lambda: not self("sh", "-c", script), seconds=SOON, told=lambda: self("scontrol", "show", "job"))
 
 
 def _sunk(*arguments: str) -> str:
     program = str(Path(sys.executable).with_name("sunk"))
-    return subprocess.run([program, *arguments], capture_output=True, text=True, check=True, timeout=60).stdout
+    return subprocess.run([program, *arguments], capture_output=True, text=True, check=True, timeout=120).stdout
 
 
 def _until(check: Callable[[], bool], *, seconds: float, told: Callable[[], str]) -> None:

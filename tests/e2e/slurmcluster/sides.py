@@ -92,14 +92,19 @@ def inside(slurm: Release, name: str, *command: str) -> str:
     return slurm.kubectl("exec", name, "-c", names.SLURMD, "--", *command).strip()
 
 
+def slurmd(slurm: Release, name: str) -> str:
+    """The number of the process; -1 if there is none. Its children have the same name until they are what they become."""
+    return inside(slurm, name, "s6-svstat", "-o", "pid", "/run/s6/slurmd")
+
+
 def begun(slurm: Release, name: str, job: str) -> list[float]:
     """When scripts of a job that `BEGINS` began on a node: one for each run, or for each task of an array."""
     return [float(moment) for moment in inside(slurm, name, "sh", "-c", f"cat /tmp/begun-{job} || :").split()]
 
 
-def begins(slurm: Release, name: str, job: str, *, times: int = 1) -> None:
+def begins(slurm: Release, name: str, job: str, *, times: int = 1, seconds: float = 120) -> None:
     """Wait until scripts of a job have begun so often on a node."""
-    eventually(lambda: len(begun(slurm, name, job)) == times, seconds=90)
+    eventually(lambda: len(begun(slurm, name, job)) == times, seconds=seconds)
 
 
 def end(slurm: Release, name: str, job: str) -> None:
@@ -111,14 +116,14 @@ def end(slurm: Release, name: str, job: str) -> None:
 def tell_over(slurm: Release, *jobs: str) -> None:
     """Have jobs that are LASTING come to their end. They are told until they hear it: a prolog that waits hears nothing."""
     for job in jobs:
-        eventually(partial(_has_heard, slurm, job), seconds=120)
+        eventually(partial(_has_heard, slurm, job), seconds=240)
 
 
 def _has_heard(slurm: Release, job: str) -> bool:
-    if slurm.job(job) != "RUNNING":
-        return True
-    slurm("sh", "-c", f"scancel --batch --signal=USR1 {job} || true")  # it may have ended this moment
-    return False
+    state = slurm.job(job)
+    if state == "RUNNING":
+        slurm("sh", "-c", f"scancel --batch --signal=USR1 {job} || true")  # it may have ended this moment
+    return state not in {"CONFIGURING", "RUNNING"}
 
 
 def fate(slurm: Release, job: str) -> tuple[str, str]:
@@ -129,7 +134,7 @@ def fate(slurm: Release, job: str) -> tuple[str, str]:
 # Both
 
 
-def looked(slurm: Release, name: str, *, seconds: float = 60) -> None:
+def looked(slurm: Release, name: str, *, seconds: float = 120) -> None:
     """Wait until the syncer has looked at a node after everything that was done to it before."""
     mark = f"look-{time.monotonic_ns()}"
     say(slurm, name, mark, "True")
@@ -153,7 +158,7 @@ def reboot_asked(slurm: Release, node: str) -> str:
     return next((one["reason"] for one in found if one["type"] == REBOOT and one["status"] == "True"), "")
 
 
-def sunk(slurm: Release, *words: Any, seconds: float = 60) -> subprocess.CompletedProcess[str]:
+def sunk(slurm: Release, *words: Any, seconds: float = 120) -> subprocess.CompletedProcess[str]:
     """What a person with a kubeconfig does."""
     program = Path(sys.executable).with_name("sunk")
     where = ("--namespace", slurm.kubectl.namespace, "--kubeconfig", str(slurm.kubectl.kubeconfig))

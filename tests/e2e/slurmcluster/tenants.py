@@ -207,9 +207,24 @@ def _lock(node: dict[str, Any]) -> tuple[str, bool]:
     return node["metadata"].get("annotations", {}).get(names.LOCK, lock.UNLOCKED), tainted
 
 
-def lives_on(tenants: Tenants, *nodes: str) -> None:
-    """Wait until a Pod lives on each of these Nodes."""
-    eventually(lambda: tenants.running().keys() >= {*nodes})
+def lives_on(tenants: Tenants, *nodes: str) -> dict[str, str]:
+    """Wait until a Pod lives on each of these Nodes, and give the uids of these.
+
+    Who looks again may miss one that has stood still for a moment, on a busy machine.
+    """
+    found: dict[str, str] = {}
+
+    def on_each() -> bool:
+        found.update(tenants.running())
+        return found.keys() >= {*nodes}
+
+    eventually(on_each)
+    return {node: found[node] for node in nodes}
+
+
+def alive_on(tenants: Tenants, *nodes: str) -> None:
+    """See that Pods live on these Nodes and nowhere else. One that has just ended still counts, one that stands still not."""
+    eventually(lambda: sorted(life.node for life in tenants.alive()) == sorted(nodes))
 
 
 def waits(kubectl: Kubectl, node: str) -> None:

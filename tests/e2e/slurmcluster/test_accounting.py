@@ -28,17 +28,23 @@ def member(slurm: Release) -> Iterator[str]:
     slurm(*ask, "add", "user", USER, "account=team")
     slurm(*ask, "add", "qos", "one", "MaxJobsPerUser=1")
     slurm(*ask, "modify", "user", USER, "set", "qos=one", "defaultqos=one")
+    slurm.admits(USER)
     yield USER
     slurm.cancel()
-    slurm(*ask, "delete", "user", USER)
-    slurm(*ask, "delete", "account", "team")
-    slurm(*ask, "delete", "qos", "one")
+    gone = "; ".join(f"sacctmgr --immediate delete {what}" for what in (f"user {USER}", "account team", "qos one"))
+    left = "sacctmgr --noheader list associations format=user; sacctmgr --noheader list qos format=name"
+
+    def forgotten() -> bool:
+        # Refused while the database has not heard that her jobs have ended.
+        return not {USER, "one"} & {*slurm("sh", "-c", f"{{ {gone}; }} > /dev/null 2>&1; {left}").split()}
+
+    eventually(forgotten)
 
 
 def recorded(slurm: Release, *jobs: str) -> dict[str, str]:
-    """What the database has about jobs: number and state."""
-    wanted = ("--noheader", "--parsable2", "--allocations", "--format=JobID,State", f"--jobs={','.join(jobs)}")
-    return dict(line.split("|") for line in slurm("sacct", *wanted).splitlines())
+    """What the database has about jobs: number and state. Nothing while slurmdbd does not answer."""
+    wanted = f"--noheader --parsable2 --allocations --format=JobID,State --jobs={','.join(jobs)}"
+    return dict(line.split("|") for line in slurm("sh", "-c", f"sacct {wanted} || true").splitlines())
 
 
 def test_what_ran_is_known(slurm: Release) -> None:
@@ -52,7 +58,7 @@ def test_only_members_run_jobs_and_their_limit_is_kept(slurm: Release, member: s
     stranger = slurm("sh", "-c", "cd /tmp; setpriv --reuid=bin --regid=bin --clear-groups sbatch --wrap true 2>&1 || :")
     assert "Invalid account" in stranger
 
-    jobs = [slurm.submit("sleep 300", user=member) for _ in range(2)]
+    jobs = [slurm.submit("sleep 3600", user=member) for _ in range(2)]
     slurm.runs(jobs[0])
     eventually(lambda: slurm.job(jobs[1], "Reason") == "QOSMaxJobsPerUserLimit")
     slurm("scancel", jobs[0])
@@ -68,8 +74,8 @@ def test_nothing_is_lost_while_the_database_and_slurmdbd_are_away(slurm: Release
     meanwhile = [slurm.submit("true") for _ in range(3)]
     for one in meanwhile:
         slurm.ends(one)
-    slurm.kubectl("rollout", "status", "statefulset/slurm-mysql", "--timeout=90s")
-    slurm.kubectl("rollout", "status", "deployment/slurm-accounting", "--timeout=90s")
+    slurm.kubectl("rollout", "status", "statefulset/slurm-mysql", "--timeout=110s")
+    slurm.kubectl("rollout", "status", "deployment/slurm-accounting", "--timeout=110s")
     assert (slurm.pods("mysql"), slurm.pods("accounting")) != before
     slurm.ends(running)
     jobs = [running, *meanwhile]

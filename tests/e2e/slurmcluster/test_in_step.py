@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 from tests.e2e.slurmcluster.release import Release, on
-from tests.e2e.slurmcluster.sides import node_of, reasons, told
-from tests.e2e.slurmcluster.tenants import UNLOCKED, Tenants, lock_of, locks
+from tests.e2e.slurmcluster.sides import LASTING, node_of, reasons, tell_over, told
+from tests.e2e.slurmcluster.tenants import UNLOCKED, Tenants, lives_on, lock_of, locks
 from tests.waiting import eventually
 
 from sunk.model import names
@@ -48,11 +48,12 @@ def test_a_drain_by_a_person_shows_on_the_node_and_is_left_alone(slurm: Release)
     eventually(lambda: not told(slurm, node, names.SLURM_CORDON) and not told(slurm, node, names.SLURM_DRAIN))
 
 
-def test_a_job_starts_when_other_work_is_gone_from_its_nodes_and_that_returns(slurm: Release, tenants: Tenants) -> None:
+def test_a_job_starts_when_other_work_is_gone_from_its_nodes_and_that_returns(
+    slurm: Release, tenants: Tenants, nodes: tuple[str, ...]
+) -> None:
     """What else is to be said about this is in test_lock.py and test_lock_waits.py."""
     tenants.run(replicas=3)
-    eventually(lambda: len(tenants.running()) == 3)
-    before = tenants.running()
+    before = lives_on(tenants, *nodes)
 
     said = slurm("srun", "-N2", "sh", "-c", "echo $SLURMD_NODENAME $(date +%s.%N); sleep 2").splitlines()
     started = {node_of(slurm, name): float(moment) for name, moment in map(str.split, said)}
@@ -60,16 +61,16 @@ def test_a_job_starts_when_other_work_is_gone_from_its_nodes_and_that_returns(sl
     for node, moment in started.items():
         assert tenants.last_alive(before[node]) < moment
     (third,) = before.keys() - started.keys()
-    assert tenants.running()[third] == before[third]
+    assert lives_on(tenants, third) == {third: before[third]}
     assert lock_of(slurm.kubectl, third) == UNLOCKED
 
-    eventually(lambda: len(tenants.running()) == 3)
-    assert set(locks(slurm.kubectl).values()) == {UNLOCKED}
+    lives_on(tenants, *nodes)
+    eventually(lambda: set(locks(slurm.kubectl).values()) == {UNLOCKED})
 
 
 def test_a_node_leaves_when_its_job_is_over_and_gets_no_other(slurm: Release) -> None:
     before = slurm.idle()
-    jobs = {name: slurm.submit("sleep 25", "--exclusive", "-w", name) for name in before}
+    jobs = {name: slurm.submit(LASTING, "--exclusive", "-w", name) for name in before}
     for job in jobs.values():
         slurm.runs(job)
     slurm.kubectl("patch", "nodeset", "slurm-cpu", "--type=merge", "-p", '{"spec": {"replicas": 2}}')
@@ -79,12 +80,13 @@ def test_a_node_leaves_when_its_job_is_over_and_gets_no_other(slurm: Release) ->
     assert leaving in slurm.kubectl("get", "pods", "-o", "name")
     assert slurm.job(jobs[leaving]) == "RUNNING"
 
-    eventually(lambda: leaving not in slurm.kubectl("get", "pods", "-o", "name"), seconds=120)
+    tell_over(slurm, *jobs.values())
+    eventually(lambda: leaving not in slurm.kubectl("get", "pods", "-o", "name"))
     for job in jobs.values():
         slurm.ends(job)
     assert slurm.job(waiting) == "PENDING"
     slurm("scancel", waiting)
     eventually(lambda: slurm.idle() == sorted(set(before) - {leaving}))
-    assert leaving not in slurm("scontrol", "show", "nodes", "--oneliner")
+    eventually(lambda: leaving not in slurm("scontrol", "show", "nodes", "--oneliner"))
     slurm.kubectl("patch", "nodeset", "slurm-cpu", "--type=json", "-p", '[{"op": "remove", "path": "/spec/replicas"}]')
     eventually(lambda: slurm.idle() == before, seconds=120)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec import json
 from tests.e2e.slurmcluster.release import Release, on
-from tests.e2e.slurmcluster.sides import LASTING, fate, tell_over, uid_of
+from tests.e2e.slurmcluster.sides import LASTING, fate, slurmd, tell_over, uid_of
 from tests.waiting import eventually
 
 from sunk.model import names
@@ -52,8 +52,7 @@ def address(slurm: Release, name: str) -> str:
 def life(slurm: Release, name: str) -> tuple[str, str, int, str]:
     """The Pod, its container, how often that was restarted, and slurmd in it."""
     (container,) = pods(slurm)[name]["status"]["containerStatuses"]
-    slurmd = slurm.kubectl("exec", name, "-c", names.SLURMD, "--", "pgrep", "--exact", "slurmd").strip()
-    return uid_of(slurm, name), container["containerID"], container["restartCount"], slurmd
+    return uid_of(slurm, name), container["containerID"], container["restartCount"], slurmd(slurm, name)
 
 
 def test_nothing_restarts_a_slurmd_over_its_jobs_and_slurm_gets_less_than_the_pod(slurm: Release) -> None:
@@ -76,7 +75,8 @@ def test_a_job_that_takes_more_than_the_pod_has_dies_alone(slurm: Release) -> No
     slurm.runs(neighbour)
     before = life(slurm, name)
     greedy = slurm.submit(GREEDY, "-n1", "-w", name, "--no-requeue")
-    eventually(lambda: slurm.job(greedy) not in {"PENDING", "RUNNING", "COMPLETING"}, seconds=120)
+    under_way = {"PENDING", "CONFIGURING", "RUNNING", "COMPLETING"}
+    eventually(lambda: slurm.job(greedy) not in under_way, seconds=180)
     assert (slurm.job(greedy), slurm.job(greedy, "ExitCode")) in {("FAILED", "0:9"), ("OUT_OF_MEMORY", "0:125")}
     assert slurm.job(greedy, "NodeList") == name
     assert fate(slurm, neighbour) == ("RUNNING", "0")
@@ -100,7 +100,7 @@ def test_a_pod_lost_in_mid_queue_comes_back_at_another_address_and_jobs_span_it(
     # By force, so that it cannot say farewell.
     slurm.kubectl("delete", "pod", name, "--force", "--grace-period=0")
     eventually(lambda: uid_of(slurm, name) not in {"", before[name]}, seconds=120)
-    slurm.kubectl("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=100s")
+    slurm.kubectl("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=110s")
     back = pods(slurm)[name]
     assert back["status"]["podIP"] != old
     assert [slurm.job(one) for one in queued] == ["PENDING"] * 3

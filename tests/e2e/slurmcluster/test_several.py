@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.conftest import Kubectl
-from tests.e2e.slurmcluster.conftest import traces
+from tests.e2e.slurmcluster.conftest import no_traces
 from tests.e2e.slurmcluster.release import LABEL, Release, on
 from tests.helm import Helm
 from tests.waiting import eventually
@@ -51,7 +51,7 @@ def test_clusters_side_by_side_and_one_that_goes(clusters: dict[str, Release]) -
         assert one("srun", "hostname").startswith(f"{name}-cpu-")
         assert f"ClusterName             = {name}" in one("scontrol", "show", "config")
 
-    staying = clusters["blue"].submit("sleep 300"), clusters["green"].submit("sleep 300")
+    staying = clusters["blue"].submit("sleep 3600"), clusters["green"].submit("sleep 3600")
     clusters["blue"].runs(staying[0])
     clusters["green"].runs(staying[1])
     gone = clusters["red"]
@@ -71,7 +71,7 @@ def test_clusters_side_by_side_and_one_that_goes(clusters: dict[str, Release]) -
 
     for one in clusters.values():
         one.uninstall()
-    assert traces(gone.kubectl) == []
+    no_traces(gone.kubectl)
 
 
 def test_a_cluster_grows_with_its_nodes_and_with_its_replicas(
@@ -89,7 +89,7 @@ def test_a_cluster_grows_with_its_nodes_and_with_its_replicas(
             operator.kubectl("label", "node", node, f"{LABEL}=grows", "--overwrite")
         grows.install({"compute": {"nodes": {"cpu": {"replicas": 1}}}})
         eventually(lambda: len(grows.idle()) == 1)
-        job = grows.submit("sleep 300")
+        job = grows.submit("sleep 3600")
         grows.runs(job)
         grows.install()
         eventually(lambda: len(grows.idle()) == len(nodes) - 1)

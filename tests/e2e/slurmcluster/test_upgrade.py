@@ -2,6 +2,7 @@
 
 import pytest
 from tests.e2e.slurmcluster.release import Release, on
+from tests.e2e.slurmcluster.sides import BEGINS, begins
 from tests.versions import SECOND
 
 from sunk.local.artifacts import images
@@ -24,8 +25,9 @@ def newer(cluster: LocalCluster) -> str:
 def test_a_newer_slurmctld_takes_over_with_the_jobs_and_says_who_it_is(slurm: Release, newer: str) -> None:
     first = slurm.object()["status"]
     assert first["slurmVersion"].startswith(images.DEFAULT)
-    job = slurm.submit("sleep 600")
+    job = slurm.submit(f"{BEGINS}; sleep 3600")
     slurm.runs(job)
+    begins(slurm, slurm.job(job, "BatchHost"), job)
     nodes = slurm.pods("compute")
 
     slurm.install({"controller": {"image": {"tag": newer}}})

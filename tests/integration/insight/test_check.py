@@ -20,6 +20,7 @@ from sunk.kube.api.patch import Json
 from sunk.kube.core import NODES, PODS
 from sunk.model import names
 
+PATIENCE = 120.0
 BOUNDED = {"key": names.LOCK, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
 
 
@@ -36,7 +37,7 @@ async def check(kube: Kube, node: str) -> tuple[int, list[dict[str, Any]]]:
     program = str(Path(sys.executable).with_name("sunk"))
     words = ("check", "-l", f"fleet={node}", "-o", "json", "--kubeconfig", str(kube.kubeconfig))
     made = await asyncio.create_subprocess_exec(program, *words, stdout=PIPE, stderr=PIPE)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         out, told = await made.communicate()
     assert made.returncode in {0, 1}, told.decode()
     return made.returncode, json.decode(out)["evicted"]
@@ -69,7 +70,7 @@ async def test_the_command_for_a_daemonset_lets_it_stay(
     patch = Json(json.decode(shlex.split(found["command"])[-1]))
     await kube.client.patch(DAEMONSETS, "agent", patch, namespace=kube.namespace)
     # Pods of the old template may be there still, and their controller replaces them.
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while (await check(kube, node))[0]:
             await asyncio.sleep(0.5)
 

@@ -18,7 +18,7 @@ def sunk(kube: Kube, *words: str) -> subprocess.CompletedProcess[str]:
     program = Path(sys.executable).with_name("sunk")
     where = ("--namespace", kube.namespace, "--kubeconfig", str(kube.kubeconfig))
     command = [str(program), "keys", *words, *where]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
 async def stored(kube: Kube) -> tuple[keyset.KeySet, bytes]:

@@ -16,7 +16,7 @@ from sunk.kube.api.patch import Strategic
 from sunk.kube.core import PODS
 from sunk.model import names
 
-PATIENCE = 30.0
+PATIENCE = 90.0
 NAME = "gpu-1"
 
 

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
+from functools import partial
 from typing import Any, Self, TypeVar
 
 from tests.conftest import Kube
@@ -17,12 +18,13 @@ from sunk.kube.api.exchange import Exchange, parts
 from sunk.kube.api.patch import Merge, Strategic
 from sunk.kube.auth import access
 from sunk.kube.cache.collection import Collection
+from sunk.kube.cache.store import Stale
 from sunk.kube.control.events import Recorder
 from sunk.kube.core import NODES, PODS, Node, Pod, condition
 from sunk.kube.errors import Conflict, NotFound
 from sunk.kube.resource import Record, Resource
 from sunk.kube.tasks import running
-from sunk.local.fakekubelet import FLEET, FakeKubelet, NodeTraits, Settings
+from sunk.local.fakekubelet import FLEET, FakeKubelet, NodeTraits, Settings, steer
 from sunk.model import names
 from sunk.model.contract import clearance
 from sunk.model.nodeset import NODESET
@@ -83,6 +85,7 @@ class Operator:
 
     def start(self) -> None:
         assert self._task is None
+        self._follows = {}
         self._task = asyncio.create_task(self._run(), name="operator")
 
     async def kill(self) -> None:
@@ -114,8 +117,12 @@ class Operator:
 
         Its watches run at different speeds: it may hear of a later change of one kind before an earlier one of another.
         """
-        for one in self._follows.values():
-            await one.catch_up()
+
+        async def follows() -> dict[str, Collection[Any]]:
+            return self._follows
+
+        for one in (await eventually(follows, bool)).values():
+            await eventually(partial(_proven, one), bool)
 
     def _observe(self, exchange: Exchange) -> None:
         if exchange.method != "GET":
@@ -128,10 +135,23 @@ class Operator:
         """Pods that it has had deleted."""
         return [parts(one.path)[1] for one in self.writes if one.verb == "delete" and one.resource == "pods"]
 
-    def deletions(self) -> list[float]:
-        """When it has sent for Pods to be deleted."""
+    def sent(self, verb: str) -> list[float]:
+        """When it has sent for Pods to be deleted, or created, the trial of the template included."""
         both = zip(self.writes, self.times, strict=True)
-        return [when - one.seconds for one, when in both if one.verb == "delete" and one.resource == "pods"]
+        return [when - one.seconds for one, when in both if one.verb == verb and one.resource == "pods"]
+
+    async def answered(self, wanted: Callable[[list[Exchange]], bool]) -> None:
+        """Wait for the answers to its writes: what they have changed can be read before it has heard of them itself."""
+
+        async def writes() -> list[Exchange]:
+            return self.writes
+
+        await eventually(writes, wanted)
+
+    async def has_deleted(self, count: int) -> list[str]:
+        """Wait until it has had so many Pods deleted."""
+        await self.answered(lambda _: len(self.deleted()) >= count)
+        return self.deleted()
 
     def creations(self) -> int:
         """How often it has tried to create a Pod for good or on trial."""
@@ -145,6 +165,7 @@ class Stage:
         self.kube = kube
         self.client = kube.client
         self.namespace = kube.namespace
+        self.kubelet = kubelet
         self.fleet = kubelet.settings.fleet
         self.nodes = [kubelet.settings.name_of(number) for number in range(kubelet.settings.nodes)]
 
@@ -266,6 +287,15 @@ class Stage:
 
     # Nodes
 
+    async def refuse(self, name: str, why: str) -> None:
+        """Have a Node refuse all Pods, and wait until its kubelet knows: it hears of Pods by another watch."""
+        await steer(self.client, NODES, name, refuse=why)
+
+        async def told() -> dict[str, str]:
+            return self.kubelet.state.nodes[name].metadata.annotations
+
+        await eventually(told, lambda found: why in found.values())
+
     async def node(self, name: str) -> Node:
         return await self.client.get(NODES, name)
 
@@ -366,6 +396,14 @@ class Syncer:
         if freed != one.status.released:
             at = {"uid": one.metadata.uid, "resourceVersion": one.metadata.resource_version}
             await self._slices.patch(one.key, Merge({"metadata": at, "status": {"released": freed}}), status=True)
+
+
+async def _proven(collection: Collection[Any]) -> bool:
+    """Whether it is up to date. An API server that is starved may not answer in the time that there is for it."""
+    with suppress(Stale):
+        await collection.catch_up()
+        return True
+    return False
 
 
 def clear_now(client: Client) -> str:

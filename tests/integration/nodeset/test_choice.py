@@ -84,10 +84,10 @@ async def test_so_many_join_as_are_wanted_the_first_by_name(stage: Stage, operat
 
 
 async def test_a_tainted_or_cordoned_node_joins_when_it_is_free_or_tolerated(stage: Stage, operator: Operator) -> None:
-    del operator
     await stage.taint(stage.nodes[0], "special")
     await stage.cordon(stage.nodes[1])
     await stage.taint(stage.nodes[2], names.LOCK, effect="NoExecute")
+    await operator.caught_up()
     await stage.create()
     await stage.settled(1)
     assert [entry.node for entry in (await stage.entries()).values()] == [stage.nodes[2]], "our own lock is no obstacle"
@@ -99,8 +99,8 @@ async def test_a_tainted_or_cordoned_node_joins_when_it_is_free_or_tolerated(sta
 
 
 async def test_a_bounded_toleration_is_none(stage: Stage, operator: Operator) -> None:
-    del operator
     await stage.taint(stage.nodes[0], "special", effect="NoExecute")
+    await operator.caught_up()
     bounded = {"key": "special", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60}
     await stage.create(template=stage.template(spec={"tolerations": [bounded]}))
     await stage.settled(2)
@@ -109,7 +109,6 @@ async def test_a_bounded_toleration_is_none(stage: Stage, operator: Operator) ->
 
 async def test_only_pods_that_the_lock_would_leave_take_room(stage: Stage, operator: Operator) -> None:
     """M11: whatever else is there is evicted when the Node is locked, and must not keep it from joining."""
-    del operator
     huge = {"resources": {"requests": {"cpu": "127500m"}}, "image": "none"}
     for number, marks in ((0, {}), (1, {"kubernetes.io/config.mirror": "x"})):
         body = {
@@ -118,6 +117,7 @@ async def test_only_pods_that_the_lock_would_leave_take_room(stage: Stage, opera
         }
         await stage.client.create(PODS, body, namespace=stage.namespace)
     await _daemons(stage, on=stage.nodes[2], container={"name": "main"} | huge)
+    await operator.caught_up()
     await stage.create()
     await stage.settled(1)
     assert [entry.node for entry in (await stage.entries()).values()] == [stage.nodes[0]]
@@ -127,7 +127,6 @@ async def test_only_pods_that_the_lock_would_leave_take_room(stage: Stage, opera
 
 async def test_what_a_tenant_asks_for_that_cannot_be_read_stops_no_set(stage: Stage, operator: Operator) -> None:
     """M20: Kubernetes takes amounts that we do not read. Who asks for that resource too leaves that Node out."""
-    del operator
     for number, what in ((0, "evil.example/x"), (1, "cpu")):
         asked = {"requests": {what: "1e99"}, "limits": {what: "1e99"}}
         body = {
@@ -139,6 +138,7 @@ async def test_what_a_tenant_asks_for_that_cannot_be_read_stops_no_set(stage: St
             },
         }
         await stage.client.create(PODS, body, namespace=stage.namespace)
+    await operator.caught_up()
     await stage.create()
     await stage.settled(2)
     assert stage.nodes[1] not in {entry.node for entry in (await stage.entries()).values()}
@@ -357,9 +357,9 @@ async def test_a_quota_that_refuses_costs_few_tries_and_is_said(kube: Kube, stag
             told = await eventually(lambda: stage.event("Troubled"), lambda note: "exceeded quota" in note)
             assert "gpu-" in told
             await eventually(stage.nodeset, lambda one: "exceeded quota" in _progress(one))
-            assert len(await stage.pods()) == 2
-            await stage.client.delete(QUOTAS, "few", namespace=stage.namespace)
+            await eventually(stage.pods, lambda pods: len(pods) == 2)
             assert operator.creations() < 15, "20 Nodes, and hardly more than one try at a time"
+            await stage.client.delete(QUOTAS, "few", namespace=stage.namespace)
 
 
 async def _quota(stage: Stage, *, pods: int) -> None:

@@ -412,6 +412,7 @@ BUDGET = settings(
 @given(history=HISTORIES)
 @settings(BUDGET, max_examples=5)
 @pytest.mark.usefixtures("hasty")
+@pytest.mark.timeout(900)
 async def test_a_random_history_breaks_no_law_and_ends_as_the_rules_say(
     kube: Kube, installed: LocalCluster, history: list[Act]
 ) -> None:

@@ -2,15 +2,17 @@
 
 import asyncio
 import time
+from contextlib import suppress
 
 import pytest
 from tests.conftest import Kube
 from tests.integration.nodeset.conftest import Staging
 from tests.integration.nodeset.stage import Operator, Stage, eventually, message, says
 
-from sunk.kube.api.client import Scope
+from sunk.kube.api.client import Deletion, Scope
 from sunk.kube.api.patch import Merge, Strategic
 from sunk.kube.core import NODES, PODS, Pod
+from sunk.kube.errors import NotFound
 from sunk.local.fakekubelet import NodeTraits, steer
 from sunk.model import names
 from sunk.objects.nodesets import NODESETS, NODESLICES, claim_of
@@ -88,7 +90,7 @@ async def test_a_member_leaves_in_steps_and_leaves_nothing_behind(stage: Stage, 
     assert operator.deleted() == []
     await stage.clear(name)
     await eventually(stage.pods, lambda pods: name not in pods)
-    assert operator.deleted() == [name]
+    assert await operator.has_deleted(1) == [name]
     found = await eventually(stage.nodeset, lambda one: one.status.replicas == 2)
     assert found.status.members == 3, "the name is taken until Slurm has forgotten it"
     assert await marks_of(stage, node)
@@ -154,7 +156,7 @@ async def test_a_pod_that_never_started_needs_no_clearance(stage: Stage, operato
     await eventually(stage.pods, lambda pods: len(pods) == 3)
     await stage.change(replicas=0)
     await eventually(stage.pods, lambda pods: not pods)
-    assert len(operator.deleted()) == 3
+    assert len(await operator.has_deleted(3)) == 3
     await stage.release(*await stage.entries())
     await stage.settled(0)
 
@@ -191,8 +193,10 @@ async def test_force_deletes_at_once_and_says_what_it_kills(stage: Stage, operat
     assert operator.deleted() == []
     await stage.annotate(force_deletion="true")
     await stage.settled(0)
-    notes = [one.note for one in await eventually(lambda: stage.events("Forced"), bool)]
-    assert any("gpu-000-001" in note and "was running" in note for note in notes), notes
+    await eventually(
+        lambda: stage.events("Forced"),
+        lambda found: any("gpu-000-001" in one.note and "was running" in one.note for one in found),
+    )
     assert await stage.entries() == {}
 
 
@@ -259,7 +263,7 @@ async def test_a_node_that_no_longer_fits_leaves_and_may_come_back_as_it_was(sta
     await stage.label(stage.nodes[0], pool="blue")
     await stage.taint(stage.nodes[1], "sick", on=False)
     await stage.settled(2)
-    assert await stage.marked() == {}
+    await eventually(stage.marked, lambda found: not found)
     assert operator.deleted() == []
 
 
@@ -397,7 +401,8 @@ async def test_a_node_that_stays_away_leaves(stage: Stage, operator: Operator, m
     assert found["gpu-000-001"].reason == "its Node is gone"
     await stage.clear("gpu-000-001")
     # Nobody is left to stop the Pod; Kubernetes takes it away after a while, and here we do.
-    await stage.client.request("DELETE", PODS.path(stage.namespace, "gpu-000-001"), body={"gracePeriodSeconds": 0})
+    with suppress(NotFound):  # it may have done so by now
+        await stage.client.delete(PODS, "gpu-000-001", Deletion(grace_period_seconds=0), namespace=stage.namespace)
     await eventually(stage.pods, lambda pods: "gpu-000-001" not in pods)
     async with stage.syncer():
         await stage.settled(2)
@@ -422,13 +427,14 @@ async def test_a_pod_that_was_evicted_is_recreated(stage: Stage, operator: Opera
 
 
 async def test_a_pod_that_is_refused_again_and_again_is_made_later_and_later(stage: Stage, operator: Operator) -> None:
-    await steer(stage.client, NODES, stage.nodes[0], refuse="OutOfcpu")
+    await stage.refuse(stage.nodes[0], "OutOfcpu")
     await stage.create(replicas=1)
 
     async def deleted() -> int:
         return len(operator.deleted())
 
     await eventually(deleted, lambda found: found >= 3)
-    first, second, third = operator.deletions()[:3]
-    assert second - first > 0.9
-    assert third - second > 1.8
+    # Each waits from when the one before was decided on, which is some time after that Pod was made.
+    _, first, second = operator.sent("create")[:3]
+    assert operator.sent("delete")[1] - first > 0.9
+    assert operator.sent("delete")[2] - second > 1.8

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
 from msgspec import Struct
@@ -12,7 +12,9 @@ from tests.integration.operator.scene import POD, node_carries
 from sunk.kube.api.client import Scope
 from sunk.kube.api.patch import Merge, Strategic
 from sunk.kube.cache.collection import Collection
+from sunk.kube.cache.store import number
 from sunk.kube.core import NODES, PODS, Node, Pod
+from sunk.kube.errors import NotFound
 from sunk.kube.tasks import running
 from sunk.local.fakekubelet.behaviour import annotations
 from sunk.model import names
@@ -55,7 +57,13 @@ async def tenant(
     container = {"name": "main", "image": "none"}
     body = {"nodeName": node or stage.nodes[0], "containers": [container], "terminationGracePeriodSeconds": 600}
     await stage.client.create(PODS, {"metadata": made, "spec": body | spec}, namespace=stage.namespace)
-    await eventually(lambda: stage.pod(name), lambda pod: pod.status.phase in {"Running", "Succeeded"})
+
+    async def phase() -> str:
+        with suppress(NotFound):  # evicted, and gone by now
+            return (await stage.pod(name)).status.phase
+        return "Succeeded"
+
+    await eventually(phase, lambda found: found in {"Running", "Succeeded"})
 
 
 async def there(stage: Stage, node: str = "") -> dict[str, Pod]:
@@ -104,7 +112,17 @@ async def history(stage: Stage, node: str = "") -> AsyncIterator[list[Seen]]:
     async with running({"history": nodes.run()}):
         await nodes.store.complete()
         yield told
-        await asyncio.sleep(0.2)  # what was written last is on its way
+        await _heard(nodes, await stage.node(name))
+
+
+async def _heard(nodes: Collection[Node], last: Node) -> None:
+    """Wait for the watch itself: a list would show the end alone, and not what led there."""
+
+    async def version() -> int:
+        found = nodes.store.get(last.key)
+        return 0 if found is None else number(found)
+
+    await eventually(version, lambda found: found >= number(last))
 
 
 def words(told: list[Seen]) -> list[str]:
@@ -144,12 +162,13 @@ async def unlocked(stage: Stage) -> Node:
     return await node_carries(stage, names.LOCK, lock.UNLOCKED)
 
 
-async def node_event(stage: Stage, reason: str, node: str = "") -> str:
-    """Wait for an Event about a Node; those live in the namespace `default`."""
+async def node_events(stage: Stage, reason: str, node: str = "") -> list[str]:
+    """What Events about a Node say; those live in the namespace `default`."""
     name = node or stage.nodes[0]
+    found = await stage.client.list(EVENTS, Scope(namespace="default"))
+    return [one.note for one in found.items if one.reason == reason and one.metadata.name.startswith(f"{name}.")]
 
-    async def read() -> list[str]:
-        found = await stage.client.list(EVENTS, Scope(namespace="default"))
-        return [one.note for one in found.items if one.reason == reason and one.metadata.name.startswith(f"{name}.")]
 
-    return (await eventually(read, bool))[0]
+async def node_event(stage: Stage, reason: str, node: str = "") -> str:
+    """Wait for an Event about a Node."""
+    return (await eventually(lambda: node_events(stage, reason, node), bool))[0]

@@ -1,6 +1,7 @@
 """A person's drain outlives the Node object (D14), on a real API server."""
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 from tests.conftest import Kube
@@ -22,6 +23,7 @@ from tests.integration.operator.scene import (
 from sunk.kube.api.client import Deletion, Scope
 from sunk.kube.api.patch import Merge
 from sunk.kube.core import CONFIG_MAPS, NODES, PODS
+from sunk.kube.errors import NotFound
 from sunk.local.fakekubelet import NodeTraits
 from sunk.model import names
 from sunk.model.cluster.kind import SLURMCLUSTER
@@ -63,7 +65,8 @@ async def gone(stage: Stage, node: str, pod: str = POD) -> None:
     await stage.client.delete(NODES, node, Deletion())
     await eventually(stage.pods, lambda found: all(one.metadata.deletion_timestamp for one in found.values()))
     # As Kubernetes does with what no kubelet ends; but it waits for a minute first.
-    await stage.client.delete(PODS, pod, Deletion(grace_period_seconds=0), namespace=stage.namespace)
+    with suppress(NotFound):  # it may have waited for so long
+        await stage.client.delete(PODS, pod, Deletion(grace_period_seconds=0), namespace=stage.namespace)
     await eventually(stage.entries, lambda found: all(entry.node != node for entry in found.values()))
     assert not await stage.pods()
 
@@ -169,10 +172,11 @@ async def test_lines_are_followed_on_a_node_that_is_in_no_nodeset(kube: Kube, st
 
 
 async def test_whoever_takes_the_key_out_has_lifted_it_too(kube: Kube, staging: Staging) -> None:
-    async with staging(nodes=1) as stage, whole(kube), stage.syncer():
+    async with staging(nodes=1) as stage, whole(kube) as operator, stage.syncer():
         node = await drained_and_gone(stage)
         name = f"{CLUSTER}-kept-drains-0"
         await stage.client.patch(CONFIG_MAPS, name, Merge({"data": {node: None}}), namespace=stage.namespace)
+        await operator.caught_up()
         await stage.add_node(node, address=ADDRESS)
         assert names.KEPT_DRAIN not in (await stage.running(POD)).metadata.annotations
 
@@ -234,13 +238,14 @@ async def test_a_kept_drain_that_is_odd_goes_on_as_a_text_of_a_certain_length(
 async def test_a_pod_is_born_with_the_reason_from_another_key(kube: Kube, stage: Stage) -> None:
     node = stage.nodes[0]
     only_sets = (with_reason_in("example.com/why")[1],)
-    async with whole(kube, builds=only_sets):
+    async with whole(kube, builds=only_sets) as operator:
         await stage.create()
         await stage.settled(3)
         before = await stage.running(POD)
         await give_reason(stage, node, "not this")
         await give_reason(stage, node, "bad fan", key="example.com/why")
         await stage.cordon(node)
+        await operator.caught_up()
         await stage.client.delete(PODS, POD, Deletion(grace_period_seconds=0), namespace=stage.namespace)
         born = await eventually(lambda: stage.running(POD), lambda pod: pod.metadata.uid != before.metadata.uid)
         assert born.metadata.annotations[names.CORDON] == "bad fan"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
+from tests import crds
 from tests.conftest import Kubectl
 from tests.helm import CHART, Helm
 
@@ -22,7 +23,9 @@ def kubectl(api: LocalCluster) -> Iterator[Kubectl]:
     tool = Kubectl(program=parts.kubectl, kubeconfig=api.kubeconfig, namespace=f"test-{secrets.token_hex(4)}")
     tool("create", "namespace", tool.namespace)
     tool("apply", "--server-side", "--force-conflicts", "-f", str(CHART / "templates" / "crds"))
-    tool("wait", "--for=condition=Established", "crd", "--all")
+    crds.until_served(tool)
+    # Without the account that every Pod gets, the API server refuses Pods.
+    tool("wait", "--for=create", "serviceaccount/default", "--timeout=90s")
     yield tool
     tool("delete", "namespace", tool.namespace, "--wait=false")
 

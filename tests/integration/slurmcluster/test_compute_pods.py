@@ -36,7 +36,7 @@ async def pod(kube: Kube, name: str, *, labels: dict[str, str], owner: NodeSet |
 
 
 async def eventually(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not holds():
             await asyncio.sleep(0.02)
 

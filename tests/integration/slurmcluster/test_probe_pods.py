@@ -52,7 +52,7 @@ class MadeProbe:
 async def sent(kube: Kube, *owners: dict[str, Any]) -> AsyncIterator[MadeProbe]:
     scope = Scope(namespace=kube.namespace, labels=names.PROBE)
     pods: Collection[Pod] = Collection(kube.client, PODS, scope, indexes={"cluster": by_cluster})
-    async with asyncio.timeout(20), running({"follow": pods.run()}):
+    async with asyncio.timeout(60), running({"follow": pods.run()}):
         await pods.store.complete()
         made = MadeProbe(kube, pods)
         made.body["metadata"]["ownerReferences"] = list(owners)
@@ -140,7 +140,7 @@ def owner(uid: str) -> dict[str, Any]:
 async def test_a_pod_that_somebody_else_has_made_is_not_believed(kube: Kube, labels: dict[str, str]) -> None:
     scope = Scope(namespace=kube.namespace, labels=names.PROBE)
     pods: Collection[Pod] = Collection(kube.client, PODS, scope, indexes={"cluster": by_cluster})
-    async with asyncio.timeout(30), running({"follow": pods.run()}):
+    async with asyncio.timeout(60), running({"follow": pods.run()}):
         await pods.store.complete()
         probe = await foreign(kube, pods, labels=labels)
         told = {"phase": "Succeeded"}
@@ -158,7 +158,7 @@ async def test_a_pod_with_our_owner_that_we_have_not_made_is_sent_again(kube: Ku
     """Anybody can write an owner into a Pod of his. What another copy of the operator has sent looks the same."""
     scope = Scope(namespace=kube.namespace, labels=names.PROBE)
     pods: Collection[Pod] = Collection(kube.client, PODS, scope, indexes={"cluster": by_cluster})
-    async with asyncio.timeout(30), running({"follow": pods.run()}):
+    async with asyncio.timeout(60), running({"follow": pods.run()}):
         await pods.store.complete()
         probe = MadeProbe(kube, pods)
         probe.body["metadata"]["ownerReferences"] = [await existing_owner(kube)]

@@ -27,7 +27,7 @@ def sunk(*arguments: str, kubeconfig: Path, **env: str) -> "subprocess.Completed
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=120,
     )
 
 
@@ -195,7 +195,7 @@ def test_a_watch_for_programs_writes_a_line_a_change(world: World, tmp_path: Pat
         subprocess.Popen([PROGRAM, "status", "--watch", "--json", *where], stdout=out) as process,
     ):
         try:
-            eventually(lambda: len(file.read_text().splitlines()) == 1)
+            eventually(lambda: file.read_text().endswith("\n"))
             world.cluster(condition("Ready", "True", "Available", "All components are available"))
             eventually(lambda: '"ready":true' in file.read_text())
         finally:

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from msgspec import json
-from msgspec.structs import replace
 from tests import policies
 from tests.conftest import Kube, Kubectl
 from tests.integration.slurmcluster.test_syncer_policy import compute_pod, node_set
@@ -14,8 +13,6 @@ from tests.unit.operator.slurmcluster.test_tokens import SYNCER, table
 
 from sunk.kube.api.client import Client
 from sunk.kube.api.patch import Merge
-from sunk.kube.auth import access
-from sunk.kube.auth.credentials import Token
 from sunk.kube.core import CONFIG_MAPS, PODS
 from sunk.kube.errors import ApiError, Forbidden
 from sunk.kube.resource import Record, Resource
@@ -30,10 +27,9 @@ POD = {"metadata": {"name": "slurm-cpu-1"}, "spec": {"containers": [{"name": "sl
 
 @asynccontextmanager
 async def as_syncer(kube: Kube) -> AsyncIterator[Client]:
-    """Speak with the token that the syncer of a cluster `slurm` has."""
+    """Speak with the token that the syncer of a cluster `slurm` has, when the API server knows its rights."""
     token = await policies.account(kube.client, kube.namespace, cluster="slurm")
-    reach = access.from_kubeconfig(kube.kubeconfig)
-    async with Client(replace(reach, credentials=Token(token))) as client:
+    async with policies.granted(kube.kubeconfig, token, namespace=kube.namespace) as client:
         yield client
 
 

@@ -136,7 +136,7 @@ def attempt(version: str, tmp_path: Path) -> Iterator[Try]:
             known = contents(made) | {trial.candidate["metadata"]["name"]: trial.candidate["data"]}
             files = {"slurm": images.root_file_system("slurm", slurm=version)}
             with World(made, images=files, network=net, folder=tmp_path, contents=known).probe_pod(trial.pod) as box:
-                return box.process.wait(120), box.said()
+                return box.process.wait(240), box.said()
 
         yield run
 

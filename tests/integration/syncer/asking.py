@@ -8,7 +8,7 @@ from sunk.local.slurm.running import PYTHON
 _ASK = """
 import sys, urllib.request, urllib.error
 try:
-    answer = urllib.request.urlopen(f"http://127.0.0.1:8080/{sys.argv[1]}", timeout=5)
+    answer = urllib.request.urlopen(f"http://127.0.0.1:8080/{sys.argv[1]}", timeout=30)
     print(answer.status, answer.read().decode())
 except urllib.error.HTTPError as refused:
     print(refused.code, refused.read().decode())

@@ -64,7 +64,7 @@ async def stage(
 
 async def _given_an_account(client: Client, namespace: str) -> None:
     """Wait for the account that every Pod gets: without it the API server refuses Pods."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while True:
             with suppress(NotFound):
                 await client.request("GET", f"/api/v1/namespaces/{namespace}/serviceaccounts/default")

@@ -24,8 +24,8 @@ Each test takes node names of its own. What else there is:
   entry; `entry(name)` reads it, `slice_status()` what the syncer has written.
 - Pod: `pod(name)`, `mark`, `ready(name, is_so=False)`, `say(name, "HPCVerification", "True", lastProbeTime=…)`,
   `delete_pod(name)`, `make_pod(name)`, `pod_when(name, holds)`, `condition(name, kind, status)`, `label(name, key, value)`;
-  `async with stage.followed(name) as versions:` gathers all versions of it.
-- Slurm: `scontrol(...)`, `sbatch(node, seconds=)` gives the job's number, `scancel(job)`, `seen(name)` and
+  `async with stage.followed(name) as versions:` gathers all versions of it; `await versions.up_to_now()` gives them.
+- Slurm: `scontrol(...)`, `sbatch(node, script=)` gives the job's number, `scancel(job)`, `seen(name)` and
   `slurm_when(name, holds)` give a `Seen` (state words, reason, features, extra), `slurm` is the whole cluster:
   `slurm.kill("a1")` kills that slurmd's machine.
 - Faults: `kill_syncer()` (kill -9 and a new start), `syncer.kill()`, `syncer.start()`; `async with
@@ -43,6 +43,7 @@ import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -54,9 +55,10 @@ from sunk.kube.api.client import Client, Deletion, Preconditions, Scope
 from sunk.kube.api.patch import Merge, Strategic
 from sunk.kube.auth import access
 from sunk.kube.cache.collection import Collection
+from sunk.kube.cache.store import Stale, number
 from sunk.kube.control.events import Recorder
 from sunk.kube.core import NODES, PODS, Node
-from sunk.kube.errors import Conflict, NotFound
+from sunk.kube.errors import Conflict, KubeError, NotFound
 from sunk.kube.resource import Record, Resource
 from sunk.kube.tasks import running
 from sunk.local.fakekubelet import Settings, spawned
@@ -83,9 +85,11 @@ SET = "stage"
 SLICE = "stage-0"
 FLEET = 24
 ALICE = 1001
-PATIENCE = 30.0
+PATIENCE = 90.0
+"""Seconds. On a machine with much to do each of those who take part may stand still for ten."""
 _READY = steering_key("ready")
 T = TypeVar("T")
+CaughtUp = Callable[[], Awaitable[None]]
 
 
 class Event(Record, frozen=True, gc=False):
@@ -164,14 +168,18 @@ class Stage:
     async def restarts(self) -> None:
         """Delete Pods that the syncer asks to have recreated, as the NodeSet controller does."""
         while True:
-            for pod in (await self.client.list(PODS, Scope(namespace=self.namespace))).items:
-                if restart_asked(pod, now=self.client.clock.now()) and pod.metadata.deletion_timestamp is None:
-                    at = Preconditions(uid=pod.metadata.uid)
-                    with suppress(NotFound, Conflict):
-                        await self.client.delete(
-                            PODS, pod.metadata.name, Deletion(preconditions=at), namespace=self.namespace
-                        )
+            with suppress(KubeError):  # an API server that is late once must not end the tests of a file
+                await self._restart()
             await asyncio.sleep(0.2)
+
+    async def _restart(self) -> None:
+        for pod in (await self.client.list(PODS, Scope(namespace=self.namespace))).items:
+            if restart_asked(pod, now=self.client.clock.now()) and pod.metadata.deletion_timestamp is None:
+                at = Preconditions(uid=pod.metadata.uid)
+                with suppress(NotFound, Conflict):
+                    await self.client.delete(
+                        PODS, pod.metadata.name, Deletion(preconditions=at), namespace=self.namespace
+                    )
 
     # Members
 
@@ -270,7 +278,7 @@ class Stage:
         return await self.eventually(lambda: self.pod(name), holds, **patience)
 
     @asynccontextmanager
-    async def followed(self, name: str) -> AsyncIterator[list[ComputePod]]:
+    async def followed(self, name: str) -> AsyncIterator["Followed"]:
         """Every version of a Pod from now on."""
         pods = Collection(self.client, COMPUTE_PODS, Scope(namespace=self.namespace))
         seen: list[ComputePod] = []
@@ -282,7 +290,7 @@ class Stage:
         async with running({"follow": pods.run()}):
             await pods.store.complete()
             pods.store.subscribe(hear)
-            yield seen
+            yield Followed(self, name, pods, seen)
 
     async def mark(self, name: str, annotations: Mapping[str, str | None]) -> None:
         patch = Merge({"metadata": {"annotations": dict(annotations)}})
@@ -300,7 +308,9 @@ class Stage:
         patch = Strategic({"status": {"conditions": [said]}})
         await self.client.patch(COMPUTE_PODS, name, patch, namespace=self.namespace, subresource="status")
 
-    async def condition(self, name: str, kind: str, status: str, *, reason: str = "", message: str = "") -> ComputePod:
+    async def condition(  # noqa: PLR0913 - each stands for itself and has a default
+        self, name: str, kind: str, status: str, *, reason: str = "", message: str = "", seconds: float = PATIENCE
+    ) -> ComputePod:
         """Wait until a condition says this, and reason and message too where they are given."""
 
         def holds(pod: ComputePod) -> bool:
@@ -309,7 +319,7 @@ class Stage:
                 return False
             return reason in {"", found.reason} and message in {"", found.message}
 
-        return await self.pod_when(name, holds)
+        return await self.pod_when(name, holds, seconds=seconds)
 
     async def label(self, name: str, key: str, value: str | None) -> ComputePod:
         """Wait until a label has a value, or is not there."""
@@ -333,9 +343,9 @@ class Stage:
     async def scontrol(self, *words: str) -> str:
         return await asyncio.to_thread(self.slurm.run, "scontrol", *words)
 
-    async def sbatch(self, node: str, *options: str, seconds: float = 600.0) -> int:
-        """Have a job run on a node; gives its number when it does."""
-        words = ("sbatch", "--parsable", "--output=/dev/null", "-w", node, *options, "--wrap", f"sleep {seconds}")
+    async def sbatch(self, node: str, *options: str, script: str = "sleep 600") -> int:
+        """Have a job run on a node; gives its number when it does. It must last until that was seen."""
+        words = ("sbatch", "--parsable", "--output=/dev/null", "-w", node, *options, "--wrap", script)
         job = int(await asyncio.to_thread(self.slurm.run, *words, uid=ALICE))
         await self.eventually(lambda: self.job_state(job), lambda state: set(state.split()) == {"RUNNING"})
         return job
@@ -387,17 +397,18 @@ class Stage:
             await asyncio.to_thread(self.slurm.start, CONTROLLER)
 
     @asynccontextmanager
-    async def operator(self, *builds: Build, leads: Callable[[], bool] = lambda: True) -> AsyncIterator[None]:
-        """Run parts of the operator in this process."""
+    async def operator(self, *builds: Build, leads: Callable[[], bool] = lambda: True) -> AsyncIterator["CaughtUp"]:
+        """Run parts of the operator in this process. What is given waits until it knows all that was written before."""
         reach = access.from_kubeconfig(self.api.kubeconfig)
         async with AsyncExitStack() as stack:
             client = await stack.enter_async_context(Client(reach))
             recorder = await stack.enter_async_context(Recorder(client, reporter="sunk-controller-manager"))
             setting = Setting(client, recorder, leads, namespaces=(self.namespace,), workers=4)
             parts = [build(setting) for build in builds]
+            follows = tuple(one for part in parts for one in part.follows)
             works: list[Any] = [one for part in parts for one in (*part.follows, *part.controllers, *part.work)]
             async with running({f"operator: {number}": one.run() for number, one in enumerate(works)}):
-                yield
+                yield partial(_catch_up, follows)
 
     # What people see
 
@@ -418,7 +429,7 @@ class Stage:
         async def shown() -> str:
             return (await asyncio.to_thread(self.slurm.run, "sacct", *words)).strip()
 
-        await self.eventually(shown, lambda found: found == state, seconds=60)
+        await self.eventually(shown, lambda found: found == state, seconds=180)
 
     async def events(self, reason: str) -> list[Event]:
         found = await self.client.list(EVENTS, Scope(namespace=self.namespace))
@@ -439,6 +450,39 @@ class Stage:
                 words = "\n".join(self.syncer.log().splitlines()[-25:])
                 pytest.fail(f"not so within {seconds:g} s, but {found}\nThe syncer's last words:\n{words}")
             await asyncio.sleep(0.05)
+
+
+class Followed:
+    """The versions of a Pod since some moment."""
+
+    def __init__(self, stage: Stage, name: str, pods: Collection[ComputePod], seen: list[ComputePod]) -> None:
+        self._stage = stage
+        self._name = name
+        self._pods = pods
+        self._seen = seen
+
+    async def up_to_now(self) -> list[ComputePod]:
+        """Every version up to now. One that was read in another way may not have come by the watch yet."""
+        now = number(await self._stage.pod(self._name))
+
+        async def last() -> int:
+            return max(map(number, self._pods.store.all()), default=0)
+
+        await self._stage.eventually(last, lambda found: found >= now)
+        return list(self._seen)
+
+
+async def _catch_up(follows: Sequence[Collection[Any]]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        for one in follows:
+            await _catch_one_up(one)
+
+
+async def _catch_one_up(one: Collection[Any]) -> None:
+    while True:
+        with suppress(Stale):  # it waits for an answer of the API server for ten seconds only
+            await one.catch_up()
+            return
 
 
 def _is_ready(pod: ComputePod) -> bool:

@@ -38,6 +38,11 @@ async def accept(stage: Stage, word: str) -> None:
     # As the operator does.
     patch = Merge({"metadata": {"annotations": {names.ACCEPT_SUSPICION: None}}})
     await stage.client.patch(SLURMCLUSTERS, CLUSTER, patch, namespace=stage.namespace)
+    # Until then the same word, said again, would look as if it were answered already.
+    await stage.eventually(
+        lambda: stage.client.get(SLURMCLUSTERS, CLUSTER, namespace=stage.namespace),
+        lambda cluster: not cluster.status.suspicion_answered,
+    )
 
 
 async def told(stage: Stage, reason: str, text: str) -> None:

@@ -4,7 +4,7 @@ from tests.integration.syncer.stage import Stage, on_stage
 
 pytestmark = on_stage
 # So that slurmctld soon notices that nobody answers.
-SLURM = {"config": {"SlurmdTimeout": 10}}
+SLURM = {"config": {"SlurmdTimeout": 20}}
 SYNCER = ("--restart-unknown-after", "1")
 NOBODY = "10.0.19.1"
 
@@ -15,7 +15,7 @@ async def test_a_pod_that_slurmctld_calls_elsewhere_is_recreated(stage: Stage) -
         await stage.join(name)
     before = (await stage.pod("a1")).metadata.uid
     await stage.scontrol("update", "nodename=a1", f"nodeaddr={NOBODY}")
-    found = await stage.eventually(lambda: stage.events("UnknownToSlurm"), bool)
+    found = await stage.eventually(lambda: stage.events("UnknownToSlurm"), bool, seconds=180)
     assert [one.note for one in found] == [
         f"replacing this Pod: slurmd is running, but slurmctld cannot reach it at {NOBODY}"
     ]

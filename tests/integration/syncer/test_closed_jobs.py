@@ -13,7 +13,7 @@ from sunk.local.slurm.configuration import CONTROLLER
 from sunk.slurm.mirror.accounting import EVERY
 from sunk.slurm.mirror.confidence import UNSAVED
 
-pytestmark = [on_stage, pytest.mark.timeout(300)]
+pytestmark = [on_stage, pytest.mark.timeout(900)]
 SLURM = {"config": {"MinJobAge": 2, "AccountingStorageEnforce": None}, "accounting": True}
 VERSIONS = BOTH
 STATE = "/var/spool/slurmctld"
@@ -25,7 +25,7 @@ async def test_jobs_that_slurmctld_lost_hold_everything_back_also_if_accounting_
     for name in ("a1", "a2"):
         await stage.join(name)
     jobs = sorted([await stage.sbatch(name) for name in ("a1", "a2")])
-    await asyncio.sleep(UNSAVED + 5)
+    await asyncio.sleep(UNSAVED + 15)
     await asyncio.to_thread(stage.slurm.stop, CONTROLLER)
     # Without the last one 26.05 takes it for a first start; with it, it would rather not start than go on without jobs.
     lose = f"rm -f {STATE}/job_state* {STATE}/last_config_lite* {STATE}/clustername"

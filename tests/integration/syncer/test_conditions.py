@@ -9,7 +9,10 @@ from sunk.model import names
 from sunk.syncer.pods import ComputePod, condition
 
 pytestmark = on_stage
-SLURM = {"config": {"SlurmdTimeout": 6}}
+# A slurmd that registers, which it does now and then, would bring back a node that a person has set down.
+SLURM = {"config": {"ReturnToService": 1}}
+LATER = 180.0
+"""Until a slurmd is believed to be gone. Sooner one would be that only stands still for a while."""
 SYNCER = ("--calm", "60")  # on a machine with much to do a slurmd may take its time
 SLURMS = (names.SLURM_DRAIN, names.SLURM_RUNNING, names.SLURM_NOT_RESPONDING)
 
@@ -28,11 +31,10 @@ async def test_conditions_and_labels_follow_a_drain_in_one_write_each_way(stage:
     await stage.join("a1")
     await stage.slurm_when("a1", lambda node: bool(node.ours) and node.states >= {"IDLE"})
     idle = await stage.condition("a1", names.SLURM_RUNNING, "False", reason="Idle", message="IDLE")
-    async with stage.followed("a1") as seen:
+    async with stage.followed("a1") as versions:
         await stage.scontrol("update", "nodename=a1", "state=drain", "reason=bad fan")
         drained = await stage.condition("a1", names.SLURM_DRAIN, "True", reason="FromSlurm", message="bad fan")
-        await stage.eventually(lambda: _later(seen), bool)
-        assert len(seen) == 1
+        assert len(await versions.up_to_now()) == 1
         assert labels(drained) == {
             names.DRAIN: "true",
             names.RUNNING: "false",
@@ -44,13 +46,11 @@ async def test_conditions_and_labels_follow_a_drain_in_one_write_each_way(stage:
         await stage.slurm_when("a1", lambda node: "NOT_RESPONDING" not in node.states)
         assert labels(free) == {names.DRAIN: "false", names.RUNNING: "false", names.NOT_RESPONDING: "false"}
         assert said(free) == said(idle)
-        assert len(seen) == 2, "that it does not respond for a moment after an undrain is not told"
+        assert len(await versions.up_to_now()) == 2, (
+            "that it does not respond for a moment after an undrain is not told"
+        )
     since = condition(idle, names.SLURM_RUNNING)
     assert since == condition(free, names.SLURM_RUNNING), "its time moves with its status only"
-
-
-async def _later(found: list[ComputePod]) -> list[ComputePod]:
-    return found
 
 
 async def test_a_job_is_seen_and_keeps_its_pod_from_eviction_until_it_has_ended(stage: Stage) -> None:
@@ -106,9 +106,9 @@ async def test_a_node_that_is_down_can_be_evicted_by_who_waits_for_a_drain_that_
 async def test_a_slurmd_that_is_gone_does_not_respond_and_then_is_down(stage: Stage) -> None:
     await stage.join("i1")
     await asyncio.to_thread(stage.slurm.kill, "i1")
-    found = await stage.condition("i1", names.SLURM_NOT_RESPONDING, "True", reason="NotResponding")
+    found = await stage.condition("i1", names.SLURM_NOT_RESPONDING, "True", reason="NotResponding", seconds=LATER)
     assert labels(found)[names.NOT_RESPONDING] == "true"
-    await stage.condition("i1", names.SLURM_RUNNING, "False", message="DOWN")
+    await stage.condition("i1", names.SLURM_RUNNING, "False", message="DOWN", seconds=LATER)
 
 
 async def test_what_somebody_else_writes_over_ours_is_put_right(stage: Stage) -> None:
@@ -131,4 +131,5 @@ async def test_while_slurm_is_away_what_was_said_last_stays(stage: Stage) -> Non
         assert said(await stage.pod("g1")) == said(before)
         assert said(await stage.pod("h1")) == {}
     await stage.condition("h1", names.SLURM_DRAIN, "Unknown")
-    assert said(await stage.pod("g1")) == said(before)
+    # A node may not respond for a moment after a start of slurmctld.
+    await stage.pod_when("g1", lambda pod: said(pod) == said(before))

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from functools import partial
 
+import pytest
 from tests.integration.syncer.seen import Seen
 from tests.integration.syncer.stage import CLUSTER, Stage, on_stage
 from tests.versions import BOTH
@@ -17,11 +18,11 @@ from sunk.model.contract import confighash
 from sunk.model.contract.report import Report
 from sunk.syncer.config.controller import DISTANCE
 
-pytestmark = on_stage
+pytestmark = [on_stage, pytest.mark.timeout(900)]
 VERSIONS = BOTH
 
 STARTS = "/var/spool/slurmctld/starts"
-LATER = DISTANCE + 30
+LATER = DISTANCE + 90
 SLOW = 35
 """Seconds: longer than a call is waited for."""
 FILES = f"{CLUSTER}-slurm-conf"
@@ -54,7 +55,7 @@ async def told(stage: Stage, **fields: str) -> Report | None:
     def holds(report: Report | None) -> bool:
         return report is not None and all(getattr(report, name) == value for name, value in fields.items())
 
-    return await stage.eventually(stage.report, holds)
+    return await stage.eventually(stage.report, holds, seconds=LATER)
 
 
 async def inside(stage: Stage, partition: str) -> list[str]:
@@ -71,9 +72,8 @@ async def test_a_new_configuration_is_read_and_seen_in_force(stage: Stage) -> No
 
 async def test_a_file_that_comes_late_is_waited_for_and_that_is_said(stage: Stage) -> None:
     await wanted(stage, "two")
-    late = await stage.eventually(stage.report, lambda report: report is not None and bool(report.config_trouble))
-    assert late is not None
-    assert "has not loaded two yet" in late.config_trouble
+    text = "has not loaded two yet"
+    await stage.eventually(stage.report, lambda report: report is not None and text in report.config_trouble)
     await brought(stage, "two")
     await told(stage, config="two", config_trouble="")
 
@@ -131,7 +131,7 @@ async def test_one_that_takes_slurmctld_longer_than_anybody_waits_is_sent_once(s
     await brought(stage, "slow", files={"job_submit.lua": script}, JobSubmitPlugins="lua")
     await stage.mark("s1", {names.FEATURES: "fast"})
     await stage.eventually(stage.report, lambda report: report is not None and bool(report.unseen))
-    await stage.eventually(lambda: inside(stage, "fast"), lambda found: "s1" in found, seconds=3 * SLOW)
+    await stage.eventually(lambda: inside(stage, "fast"), lambda found: "s1" in found, seconds=6 * SLOW)
     await asyncio.sleep(SLOW)
     starts = await asyncio.to_thread(stage.slurm.run, "cat", STARTS, on=CONTROLLER)
     assert len(starts.splitlines()) == 1, starts

@@ -14,7 +14,7 @@ from sunk.local.slurm.configuration import CONTROLLER
 from sunk.slurm.mirror.accounting import EVERY
 from sunk.slurm.mirror.confidence import UNSAVED
 
-pytestmark = [on_stage, pytest.mark.timeout(300)]
+pytestmark = [on_stage, pytest.mark.timeout(900)]
 SLURM = {"config": {"MinJobAge": 2, "AccountingStorageEnforce": None}, "accounting": True}
 VERSIONS = BOTH
 
@@ -33,14 +33,14 @@ async def stopped_syncer(stage: Stage) -> AsyncIterator[None]:
 
 async def forgotten(stage: Stage, job: int) -> None:
     """Wait until slurmctld does not know it any more."""
-    await stage.eventually(lambda: stage.job_state(job), lambda state: state == "", seconds=90)
+    await stage.eventually(lambda: stage.job_state(job), lambda state: state == "", seconds=240)
 
 
 async def test_jobs_that_ended_unseen_over_a_restart_hold_nothing_back_once_accounting_says_so(stage: Stage) -> None:
     for name in ("a1", "a2"):
         await stage.join(name)
     jobs = sorted([await stage.sbatch(name) for name in ("a1", "a2")])
-    await asyncio.sleep(UNSAVED + 5)
+    await asyncio.sleep(UNSAVED + 15)
     async with stopped_syncer(stage):
         for job in jobs:
             await stage.scancel(job)
@@ -54,5 +54,5 @@ async def test_jobs_that_ended_unseen_over_a_restart_hold_nothing_back_once_acco
     await asyncio.sleep(EVERY + 2)
     await stage.held("2 of 2 jobs disappeared at once")  # nobody can be asked, and that proves nothing
     await asyncio.to_thread(stage.slurm.start, "accounting")
-    await stage.not_held(seconds=90)
+    await stage.not_held(seconds=180)
     await stage.syncer_says("accounting confirms that 2 jobs have ended")

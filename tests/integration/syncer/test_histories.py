@@ -83,6 +83,7 @@ BUDGET = settings(
 
 @given(history=histories(least=8, most=14))
 @settings(BUDGET, max_examples=3, derandomize=True)
+@pytest.mark.timeout(1200)
 async def test_a_random_history_breaks_no_law_and_ends_as_the_rules_say(shared: World, history: list[Act]) -> None:
     await played(shared, history)
 

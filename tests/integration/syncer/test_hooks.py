@@ -107,6 +107,12 @@ class Api:
         return found
 
 
+def is_strict(pod: Any) -> bool:
+    """Which only a call that waits can have made it: the job itself is in the request without one."""
+    found = lock.read(pod.metadata.annotations.get(names.LOCK_REQUEST))
+    return found is not None and found.strict
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def served(stage: Stage) -> AsyncIterator[Api]:
     """With a certificate, which comes after the syncer has started."""
@@ -169,7 +175,7 @@ async def test_the_time_is_over(stage: Stage, served: Api) -> None:
     assert status == 503, "nobody has taken notice"
     assert "operator" in said["message"]
     await served.answer("d1", "pending")
-    status, said = await served.pre_hook("d1", job, timeout=2)
+    status, said = await served.pre_hook("d1", job, timeout=10)
     assert (status, said["result"], said["lock"]) == (408, "timeout", "pending")
     await stage.scancel(job)
 
@@ -177,14 +183,15 @@ async def test_the_time_is_over(stage: Stage, served: Api) -> None:
 async def test_a_syncer_that_dies_while_prologs_wait_answers_when_it_is_back(stage: Stage, served: Api) -> None:
     await stage.join("e1")
     job = await stage.sbatch("e1")
-    calling = asyncio.create_task(served.pre_hook("e1", job))
+    calling = asyncio.create_task(served.pre_hook("e1", job, strict=True))
+    await stage.pod_when("e1", is_strict)
     request = await served.asks("e1", job)
     await stage.kill_syncer()
     assert (await calling)[0] == 0
-    await served.answer("e1", "locked")
+    await served.answer("e1", "locked_strict")
 
     async def again() -> tuple[int, Any]:
-        return await served.pre_hook("e1", job)
+        return await served.pre_hook("e1", job, strict=True)
 
     await stage.eventually(again, lambda found: found == (200, {"result": "locked"}))
     assert await served.asks("e1", job) == request
@@ -218,12 +225,6 @@ async def test_a_pod_that_is_replaced_while_it_waits_is_told(stage: Stage, serve
     await stage.join("f1")
     job = await stage.sbatch("f1")
     calling = asyncio.create_task(served.pre_hook("f1", job, strict=True))
-
-    def is_strict(pod: Any) -> bool:
-        found = lock.read(pod.metadata.annotations.get(names.LOCK_REQUEST))
-        return found is not None and found.strict
-
-    # Which only the call can have made it: the job itself is in the request without one.
     await stage.pod_when("f1", is_strict)
     await stage.delete_pod("f1")
     assert (await calling)[0] == 404

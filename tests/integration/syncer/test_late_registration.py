@@ -6,7 +6,9 @@ from tests.integration.syncer.stage import Stage, on_stage
 from tests.integration.syncer.test_leftovers import leftover
 
 pytestmark = on_stage
-SLURM = {"config": {"SlurmdTimeout": 6}}
+# Sooner one would be taken for lost that only stands still for a while.
+SLURM = {"config": {"SlurmdTimeout": 20}}
+LATER = 180.0
 SYNCER = ("--forget-after", "1")
 
 
@@ -31,7 +33,7 @@ async def test_a_record_that_a_late_slurmd_left_goes_when_that_has_ended(stage: 
     await leftover(stage, "x1")
     assert (await stage.seen("a1")).known, "as long as it lives it may hold a job"
     await asyncio.to_thread(stage.slurm.kill, "a1")
-    await stage.slurm_when("a1", lambda node: not node.known)
+    await stage.slurm_when("a1", lambda node: not node.known, seconds=LATER)
 
 
 async def test_a_node_that_a_person_makes_under_a_name_that_was_ours_stays(stage: Stage) -> None:

@@ -112,10 +112,9 @@ async def test_a_ready_pod_that_slurm_does_not_know_is_restarted(stage: Stage) -
         await stage.join(name)
     await stage.scontrol("delete", "nodename=m1")
     await stage.eventually(stage.pod_names, lambda found: "m1" not in found)
-    assert (
-        "Slurm has no node of this name"
-        in (await stage.eventually(lambda: stage.events("UnknownToSlurm"), bool))[0].note
-    )
+    text = "Slurm has no node of this name"
+    # Other Pods of these tests are told of too.
+    await stage.eventually(lambda: stage.events("UnknownToSlurm"), lambda found: any(text in one.note for one in found))
     assert {"m2", "m3"} <= await stage.pod_names()
 
 

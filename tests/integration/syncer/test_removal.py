@@ -11,6 +11,8 @@ from sunk.model.nodeslice import NodeSliceStatus
 from sunk.syncer.pods import COMPUTE_PODS, ComputePod
 
 pytestmark = on_stage
+# A slurmd that registers, which it does now and then, would bring back a node that a person has set down.
+SLURM = {"config": {"ReturnToService": 1}}
 PENDING = "k8s: pending deletion"
 
 
@@ -28,6 +30,11 @@ async def gone_from_kubernetes(stage: Stage, name: str) -> None:
     """What the NodeSet controller and a kubelet do with a Pod that is cleared."""
     await stage.delete_pod(name)
     await asyncio.to_thread(stage.slurm.kill, name)
+
+
+async def refused(stage: Stage, name: str, text: str) -> str:
+    """Wait until this is said of it, and give all that is said; another reason may come first."""
+    return refusal(await stage.status_when(lambda status: text in refusal(status, name)), name)
 
 
 def refusal(status: NodeSliceStatus, name: str) -> str:
@@ -122,8 +129,8 @@ async def test_a_reservation_keeps_the_record_and_nobody_else_s(stage: Stage) ->
     for name in ("e1", "e2"):
         await stage.leave(name)
         await gone_from_kubernetes(stage, name)
-    status = await stage.status_when(lambda status: "e2" in status.released and bool(refusal(status, "e1")))
-    assert refusal(status, "e1") == "it is in the reservation fix"
+    await stage.status_when(lambda status: "e2" in status.released)
+    assert await refused(stage, "e1", "reservation") == "it is in the reservation fix"
     assert (await stage.seen("e1")).known
     await stage.scontrol("delete", "reservationname=fix")
     status = await stage.status_when(lambda status: "e1" in status.released)
@@ -156,8 +163,7 @@ async def test_a_job_keeps_the_record_of_a_pod_that_was_lost(stage: Stage) -> No
     job = await stage.sbatch("f1")
     await stage.leave("f1")
     await stage.delete_pod("f1")
-    status = await stage.status_when(lambda status: bool(refusal(status, "f1")))
-    assert refusal(status, "f1") == f"job {job} is on it"
+    assert await refused(stage, "f1", f"job {job}") == f"job {job} is on it"
     await stage.scancel(job)
     await stage.status_when(lambda status: "f1" in status.released)
     await stage.drop("f1")
@@ -167,8 +173,7 @@ async def test_a_pod_without_an_owner_of_ours_is_not_gone(stage: Stage) -> None:
     await stage.join("g1")
     await stage.leave("g1")
     await _patch_pod(stage, "g1", Merge({"metadata": {"ownerReferences": None}}))
-    status = await stage.status_when(lambda status: bool(refusal(status, "g1")))
-    assert "no NodeSet of this cluster owns it" in refusal(status, "g1")
+    await refused(stage, "g1", "no NodeSet of this cluster owns it")
     assert (await stage.seen("g1")).known
     await _patch_pod(stage, "g1", Merge({"metadata": {"ownerReferences": [await stage.owner()]}}))
     await stage.join("g1", slurmd=False, pod=False)

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-from tests.integration.syncer.stage import CLUSTER, SET, SLICE, Stage, on_stage
+from tests.integration.syncer.stage import CLUSTER, SET, SLICE, CaughtUp, Stage, on_stage
 
 from sunk.kube.api.patch import Merge
 from sunk.kube.errors import NotFound
@@ -29,15 +29,18 @@ async def controlled(
     replicas: int,
     leads: Callable[[], bool] = lambda: True,
     annotations: Mapping[str, str] = MappingProxyType({}),
-) -> AsyncIterator[list[str]]:
-    """A NodeSet and its controller, with as many real slurmd; gives the names of its members."""
+) -> AsyncIterator[tuple[list[str], CaughtUp]]:
+    """A NodeSet and its controller, with as many real slurmd; gives the names of its members.
+
+    The controller hears of Pods and of NodeSets by different watches: who is to know of a job before a change waits for it.
+    """
     await create(stage, name, replicas=replicas, **annotations)
-    async with stage.operator(nodesets, leads=leads):
+    async with stage.operator(nodesets, leads=leads) as caught_up:
         made = await stage.eventually(lambda: members(stage, name), lambda found: len(found) == replicas)
         await asyncio.to_thread(stage.slurm.add, *(SlurmNode(one, cpus=2, memory=1000) for one in made))
         for one in made:
             await stage.condition(one, names.SLURM_RUNNING, "False", reason="Idle")
-        yield made
+        yield made, caught_up
 
 
 async def create(stage: Stage, name: str, *, replicas: int, **annotations: str) -> None:
@@ -78,7 +81,7 @@ async def settled(stage: Stage, name: str, count: int) -> NodeSet:
 
 async def test_a_clearance_of_before_both_died_deletes_nothing_that_runs_a_job_by_now(stage: Stage) -> None:
     """Cleared; both die; a person resumes the node and a job starts; the operator is back first."""
-    async with controlled(stage, "old", replicas=1, leads=lambda: False) as (name,):
+    async with controlled(stage, "old", replicas=1, leads=lambda: False) as ((name,), _):
         await change(stage, "old", replicas=0)
         await stage.pod_when(name, lambda pod: names.CLEAR_TO_DELETE in pod.metadata.annotations)
         await asyncio.to_thread(stage.syncer.kill)
@@ -122,10 +125,11 @@ async def test_a_pod_that_the_kubelet_has_not_seen_start_stays_if_slurm_has_a_jo
 
 
 async def test_a_scale_in_waits_for_the_job_and_takes_the_record_along(stage: Stage) -> None:
-    async with controlled(stage, "in", replicas=2) as made:
+    async with controlled(stage, "in", replicas=2) as (made, caught_up):
         jobs = {name: await stage.sbatch(name) for name in made}
         for name in made:
             await stage.condition(name, names.SLURM_RUNNING, "True")
+        await caught_up()
         await change(stage, "in", replicas=1)
         going = made[-1]
         await stage.drained(going, "k8s: pending deletion")
@@ -143,7 +147,8 @@ async def test_a_scale_in_waits_for_the_job_and_takes_the_record_along(stage: St
 @pytest.mark.full
 async def test_an_update_to_another_size_has_slurm_take_the_new_one(stage: Stage) -> None:
     async with controlled(stage, "up", replicas=1, annotations={names.SHAPE: "CPUs=2 RealMemory=1000 Gres="}) as (
-        name,
+        (name,),
+        _,
     ):
         before = (await stage.pod(name)).metadata.uid
         job = await stage.sbatch(name)
@@ -168,9 +173,10 @@ async def test_an_update_to_another_size_has_slurm_take_the_new_one(stage: Stage
 
 @pytest.mark.full
 async def test_a_syncer_that_is_killed_again_and_again_ends_where_it_should(stage: Stage) -> None:
-    async with controlled(stage, "kill", replicas=3) as made:
+    async with controlled(stage, "kill", replicas=3) as (made, caught_up):
         job = await stage.sbatch(made[0])
         await stage.condition(made[0], names.SLURM_RUNNING, "True")
+        await caught_up()
         await change(stage, "kill", replicas=1)
         for pause in (0.0, 0.3, 0.6, 1.2, 2.4):
             await asyncio.sleep(pause)

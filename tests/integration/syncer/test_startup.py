@@ -29,7 +29,7 @@ async def says(stage: Stage, path: str, holds: Callable[[str], bool]) -> tuple[i
 
 
 async def is_good(stage: Stage, path: str) -> None:
-    assert (await asked(stage.slurm, path, on="other"))[0] == GOOD
+    await stage.eventually(lambda: asked(stage.slurm, path, on="other"), lambda answer: answer[0] == GOOD)
 
 
 async def test_it_waits_for_a_configuration_and_for_a_good_one(stage: Stage, other: Component) -> None:

@@ -29,7 +29,7 @@ def kubectl(policed: LocalCluster) -> Iterator[Kubectl]:
 
 def verified(kubeconfig: Path, namespace: str) -> "subprocess.CompletedProcess[str]":
     command = [PROGRAM, "verify", "--for", "0.5", "-n", namespace, "--kubeconfig", str(kubeconfig)]
-    return subprocess.run(command, env=os.environ, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(command, env=os.environ, capture_output=True, text=True, check=False, timeout=240)
 
 
 def as_syncer(kubectl: Kubectl, folder: Path) -> Path:
@@ -52,7 +52,7 @@ def test_who_may_not_read_nodes_is_told_which_laws_are_not_judged(kubectl: Kubec
         done[:] = [verified(file, kubectl.namespace)]
         return done[0].returncode == 0
 
-    eventually(granted)
+    eventually(granted, seconds=180)
     assert (
         "This account may not read Nodes, so Node labels, taints and conditions (laws 2, 5 and 10) are not checked"
         in done[0].stderr

@@ -102,7 +102,7 @@ async def test_reads_and_orders_go_on_while_slurmdbd_is_away_and_nothing_is_lost
     async def sent() -> bool:
         return (await library.statistics()).dbd_queue == 0
 
-    await until(sent, seconds=60)
+    await until(sent)
     stop.set()
     assert await reading > 10
 
@@ -111,7 +111,7 @@ async def test_reads_and_orders_go_on_while_slurmdbd_is_away_and_nothing_is_lost
         rows = await asyncio.to_thread(cluster.run, *words, f"--jobs={given.job}")
         return f"{given.job}|lab|high|COMPLETED" in rows.splitlines()
 
-    await until(accounted, seconds=30)
+    await until(accounted)
 
 
 async def test_what_became_of_jobs_can_be_asked_of_slurmdbd_and_its_loss_is_an_error(
@@ -127,8 +127,10 @@ async def test_what_became_of_jobs_can_be_asked_of_slurmdbd_and_its_loss_is_an_e
 
     async def ended() -> bool:
         found = await rows()
-        # By its state: of a job that still runs slurmdbd gives the time of the question as its end.
-        return {short, long} == found.keys() and found[short].state.ended
+        # By its state: of a job that still runs slurmdbd gives the time of the question as its end. And that the long one
+        # runs it may hear after the end of the short one.
+        both = {short, long} == found.keys()
+        return both and found[short].state.ended and found[long].state.base is JobBase.RUNNING
 
     await until(ended)
     found, known = await rows(), await job(library, long)
@@ -155,7 +157,7 @@ async def test_what_became_of_jobs_can_be_asked_of_slurmdbd_and_its_loss_is_an_e
             return (await rows())[short] == found[short]
         return False
 
-    await until(back, seconds=30)
+    await until(back)
 
 
 async def test_a_database_that_was_killed_comes_back_with_all_it_had(jobs: JobOrders, cluster: Remote) -> None:
@@ -168,4 +170,4 @@ async def test_a_database_that_was_killed_comes_back_with_all_it_had(jobs: JobOr
         found = await asyncio.to_thread(cluster.attempt, *words)
         return "lab|alice" in found.out.splitlines()
 
-    await until(known, seconds=60)
+    await until(known)

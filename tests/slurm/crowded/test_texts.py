@@ -4,12 +4,15 @@ import asyncio
 import gc
 from pathlib import Path
 
+import pytest
+
 from sunk.slurm.libslurm.description import JobDescription
 from sunk.slurm.libslurm.library import Library
 from sunk.slurm.mirror.mirror import Mirror
 from sunk.slurm.orders.bounds import JOB_TEXT
 from sunk.slurm.orders.jobs import JobOrders
 
+pytestmark = pytest.mark.timeout(1500)
 MANY = 10_000
 MOST = 60
 """MiB that they may take."""

@@ -30,10 +30,14 @@ from sunk.local.slurm.configuration import (
 )
 from sunk.model.refusal import Refusal
 
-READY: Final = 20.0
+READY: Final = 90.0
+"""Seconds. A machine with ten processes for each core lets one stand still for five to ten seconds, more than once."""
+PATIENCE: Final = 90.0
+"""Seconds in which a command ends, unless told: `sbatch` and `srun` wait for daemons."""
 USABLE: Final = ("IDLE", "ALLOCATED", "MIXED")
 HINDERED: Final = ("DRAIN", "NOT_RESPONDING", "INVALID_REG")
 PYTHON: Final = "/opt/sunk/bin/python3"
+_SHOW_NODES: Final = ("scontrol", "show", "nodes", "--oneliner")
 _STATE: Final = re.compile(r"NodeName=(\S+).*? State=(\S+)")
 _NOTHING: Final[Mapping[str, str]] = {}
 
@@ -51,7 +55,7 @@ class Slurm:
         *command: str,
         uid: int = 0,
         on: str = LOGIN,
-        timeout: float = 30.0,
+        timeout: float = PATIENCE,
         stdin: str | None = None,
         env: Mapping[str, str] = _NOTHING,
     ) -> str:
@@ -67,7 +71,7 @@ class Slurm:
         *command: str,
         uid: int = 0,
         on: str = LOGIN,
-        timeout: float = 30.0,
+        timeout: float = PATIENCE,
         stdin: str | None = None,
         env: Mapping[str, str] = _NOTHING,
     ) -> CommandResult:
@@ -81,7 +85,9 @@ class Slurm:
         """Start a command and go on. It ends with the cluster at the latest."""
         return self.machines.spawn(on, command, uid=uid, env=env)
 
-    def python(self, *arguments: str, uid: int = 0, timeout: float = 60.0, env: Mapping[str, str] = _NOTHING) -> str:
+    def python(
+        self, *arguments: str, uid: int = 0, timeout: float = PATIENCE, env: Mapping[str, str] = _NOTHING
+    ) -> str:
         """Run the Python of our own image, with libslurm and the cluster in reach and the clone at /clone."""
         self.require_tools()
         return self.run(PYTHON, *arguments, uid=uid, on=TOOLS, timeout=timeout, env=env)
@@ -121,13 +127,14 @@ class Slurm:
             self.machines.add(box, daemon=daemon)
             self.start(box.name)
 
-    def add(self, *nodes: Node | str) -> None:
-        """Add nodes, each with a slurmd of its own, and wait until they are usable."""
+    def add(self, *nodes: Node | str, usable: bool = True) -> None:
+        """Add nodes, each with a slurmd of its own, and wait until they are usable, if they are to be."""
         made = configuration.nodes(nodes)
         for node in made:
             configuration.check(node.name, taken=set(self.machines.boxes))
         self._make(made)
-        self.start(*(node.name for node in made))
+        start = self.start if usable else self.machines.start
+        start(*(node.name for node in made))
 
     def _make(self, nodes: Sequence[Node]) -> None:
         indexes = {node.name: index for index, node in enumerate(nodes, start=network.FIRST_NODE + self._nodes)}
@@ -172,8 +179,7 @@ class Slurm:
 
     def states(self) -> dict[str, frozenset[str]]:
         """Base state and flags of every node, in Slurm's words."""
-        text = self.run("scontrol", "show", "nodes", "--oneliner", on=CONTROLLER)
-        return {name: frozenset(words.split("+")) for name, words in _STATE.findall(text)}
+        return _states(self.run(*_SHOW_NODES, on=CONTROLLER))
 
     def expect(
         self, nodes: str | Iterable[str], *any_of: str, without: Collection[str] = HINDERED, timeout: float = READY
@@ -184,7 +190,10 @@ class Slurm:
         seen: dict[str, frozenset[str]] = {}
 
         def hold() -> bool:
-            states = self.states()
+            answer = self.attempt(*_SHOW_NODES, on=CONTROLLER)
+            if answer.code:
+                return False  # it starts, or reads its configuration
+            states = _states(answer.out)
             seen.update((name, states.get(name, frozenset({"not known to Slurm"}))) for name in names)
             return all(state & set(any_of) and not state & unwanted for state in seen.values())
 
@@ -211,3 +220,7 @@ class Slurm:
 
     def log(self, name: str) -> str:
         return self.machines.home.log(name).read_text(errors="replace")
+
+
+def _states(shown: str) -> dict[str, frozenset[str]]:
+    return {name: frozenset(words.split("+")) for name, words in _STATE.findall(shown)}

@@ -26,7 +26,7 @@ from sunk.model import hostlist
 CROWD: Final = "crowd"
 SINCE_EXTERNAL: Final = (26, 5)
 SHAPE: Final = "CPUs=16 RealMemory=64000 Feature=crowd Weight=1000"
-PATIENCE: Final = 60.0
+PATIENCE: Final = 240.0
 ADDRESS: Final = network.address(network.FIRST_NODE)
 # Asking thousands of nodes every few seconds for a sign of life would be all that slurmctld does.
 QUIET: Final[Settings] = {"SlurmdTimeout": 7200}

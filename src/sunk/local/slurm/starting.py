@@ -28,7 +28,7 @@ from sunk.local.slurm.running import Slurm
 from sunk.model.refusal import Refusal
 
 OWNER: Final = "owner.lock"
-PATIENCE: Final = 20.0
+PATIENCE: Final = 60.0
 _NOTHING: Final[Mapping[str, str]] = {}
 
 
@@ -84,9 +84,7 @@ def folders() -> Path:
 @contextmanager
 def _owned() -> Iterator[Path]:
     """Give a cluster's folder, locked, and remove all that the cluster has become when the block ends."""
-    folders().mkdir(parents=True, exist_ok=True)
-    # One at a time: a folder that is not locked yet looks like one without an owner.
-    with _locked(folders() / ".lock"):
+    with alone():
         _clear_abandoned()
         folder = folders() / f"slurm-{secrets.token_hex(3)}"
         folder.mkdir()
@@ -100,10 +98,18 @@ def _owned() -> Iterator[Path]:
             remove(folder)
 
 
+def alone() -> IO[str]:
+    """Keep everybody else from starting a cluster or clearing one away, until this is closed.
+
+    One at a time: a folder that is not locked yet looks like one without an owner.
+    """
+    folders().mkdir(parents=True, exist_ok=True)
+    return _locked(folders() / ".lock")
+
+
 def clear_abandoned() -> None:
     """Remove clusters whose owners were killed."""
-    folders().mkdir(parents=True, exist_ok=True)
-    with _locked(folders() / ".lock"):
+    with alone():
         _clear_abandoned()
 
 
@@ -162,15 +168,15 @@ def _kill_boxes(folder: Path) -> None:
 def _await_end(name: str) -> None:
     """A killed process leaves its control group at once, but its namespaces and mounts only with its last breath."""
     deadline = time.monotonic() + PATIENCE
-    while dying := [file.parent.name for file in Path("/proc").glob("[0-9]*/cgroup") if _belongs(file, name)]:
+    while dying := [folder.name for folder in Path("/proc").glob("[0-9]*") if _belongs(folder, name)]:
         if time.monotonic() > deadline:
             raise Refusal(f"processes {dying} of {name} were killed but do not end. Check them with `ps`, then repeat.")
         time.sleep(0.02)
 
 
-def _belongs(file: Path, name: str) -> bool:
+def _belongs(process: Path, name: str) -> bool:
     try:
-        return f"/{cgroups.group(name)}/" in file.read_text() and alive(int(file.parent.name))
+        return f"/{cgroups.group(name)}/" in (process / "cgroup").read_text() and alive(int(process.name))
     except OSError:
         return False
 

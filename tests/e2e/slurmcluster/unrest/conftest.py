@@ -20,7 +20,7 @@ def operator(operator: Helm, nodes: tuple[str, ...]) -> Iterator[Helm]:
     operator.kubectl("label", "node", nodes[0], f"{CONTROL}=true", "--overwrite")
     placed = {"spec": {"template": {"spec": {"nodeSelector": {CONTROL: "true"}}}}}
     operator.kubectl("patch", "deployment", OPERATOR, "-p", json.encode(placed).decode())
-    operator.kubectl("rollout", "status", f"deployment/{OPERATOR}", "--timeout=90s")
+    operator.kubectl("rollout", "status", f"deployment/{OPERATOR}", "--timeout=110s")
     yield operator
     operator.kubectl("label", "node", nodes[0], f"{CONTROL}-")
 

@@ -5,7 +5,20 @@ import time
 from msgspec import json
 from tests.e2e.slurmcluster import kubelet
 from tests.e2e.slurmcluster.release import Release
-from tests.e2e.slurmcluster.sides import LASTING, cordoned, fate, inside, node_of, reasons, tell_over, told, uid_of
+from tests.e2e.slurmcluster.sides import (
+    BEGINS,
+    LASTING,
+    begins,
+    cordoned,
+    fate,
+    inside,
+    node_of,
+    reasons,
+    slurmd,
+    tell_over,
+    told,
+    uid_of,
+)
 from tests.e2e.slurmcluster.unrest import ground
 from tests.e2e.slurmcluster.unrest.ground import PATIENCE, exposed, in_time, throughout
 from tests.e2e.slurmcluster.unrest.killing import Unrest
@@ -19,11 +32,6 @@ KINDS = ground.KINDS
 VALUES = ground.VALUES
 SILENCE = 360.0
 OUTAGE = 120.0
-
-
-def slurmd(slurm: Release, name: str) -> str:
-    """The number of the process; empty if there is none."""
-    return inside(slurm, name, "sh", "-c", "pgrep --exact slurmd || :")
 
 
 def members(slurm: Release) -> list[str]:
@@ -68,11 +76,12 @@ def test_a_slurmd_that_is_killed_under_a_job_comes_back_beside_it(slurm: Release
     """M3: by s6, in the same container."""
     name, _ = exposed(slurm)
     before = uid_of(slurm, name)
-    job = slurm.submit(LASTING, "-w", name)
-    slurm.runs(job)
+    job = slurm.submit(f"{BEGINS}; {LASTING}", "-w", name)
+    # One whose prolog still waits would lose its script with this slurmd.
+    begins(slurm, name, job, seconds=PATIENCE)
     killed = slurmd(slurm, name)
     inside(slurm, name, "pkill", "--signal", "KILL", "--exact", "slurmd")
-    in_time(lambda: slurmd(slurm, name) not in {"", killed})
+    in_time(lambda: slurmd(slurm, name) not in {"-1", killed})
     in_time(lambda: reasons(slurm) == {})
     assert fate(slurm, job) == ("RUNNING", "0")
     tell_over(slurm, job)
@@ -121,8 +130,9 @@ def test_what_changes_while_slurmctld_is_away_is_told_when_it_is_back(slurm: Rel
     busy, busy_node = exposed(slurm)
     quiet = next(name for name in slurm.idle() if name != busy)
     before = slurm.pods("compute")
-    job = slurm.submit(LASTING, "--exclusive", "-w", busy)
-    slurm.runs(job)
+    job = slurm.submit(f"{BEGINS}; {LASTING}", "--exclusive", "-w", busy)
+    # A prolog that still waits would wait for a syncer, and a new one of those for slurmctld.
+    begins(slurm, busy, job, seconds=PATIENCE)
     with cordoned(slurm, node_of(slurm, quiet), "disk"):
         in_time(lambda: reasons(slurm) == {quiet: "k8s: cordon: disk"})
         in_time(lambda: told(slurm, busy_node, names.SLURM_RUNNING) != "")
@@ -137,7 +147,7 @@ def test_what_changes_while_slurmctld_is_away_is_told_when_it_is_back(slurm: Rel
         finally:
             slurm.install()
         in_time(lambda: slurm.pods("controller") != [])
-        slurm.kubectl("wait", "--for=condition=Available", "deployment/slurm-controller", "--timeout=110s")
+        slurm.kubectl("rollout", "status", "deployment/slurm-controller", "--timeout=110s")
         slurm.ends(job, seconds=PATIENCE)
         in_time(lambda: reasons(slurm) == {busy: "k8s: cordon: fan"})
         assert fate(slurm, job) == ("COMPLETED", "0")

@@ -43,8 +43,7 @@ def test_a_pod_that_somebody_deletes_comes_back_and_its_job_runs_again(slurm: Re
         finalizers(slurm, name)
     in_time(lambda: uid_of(slurm, name) not in {"", before})
     in_time(lambda: name in slurm.idle())
-    # Slurm lets it wait for two minutes otherwise.
-    slurm("scontrol", "update", f"jobid={job}", "starttime=now")
+    slurm.starts_at_once(job)
     slurm.runs(job)
     tell_over(slurm, job)
     slurm.ends(job)

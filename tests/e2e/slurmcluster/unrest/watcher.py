@@ -22,7 +22,7 @@ def watching(slurm: Release) -> Iterator[None]:
     account = f"{NAME}-{slurm.kubectl.namespace}"
     _apply(slurm, *_rights(slurm, account), _pod(slurm))
     try:
-        eventually(lambda: "and the Slurm of" in _said(slurm), seconds=120)
+        eventually(lambda: "and the Slurm of" in _said(slurm), seconds=240)
         yield
         assert "running" in _state(slurm), _said(slurm)
         slurm.kubectl("exec", NAME, "-c", "syncer", "--", "sh", "-c", "kill -INT 1")

@@ -1,9 +1,11 @@
 """`sunk verify` as people run it: a process beside the syncer that sees both sides and tells of every broken law."""
 
 import asyncio
+import os
+import signal
 import threading
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from msgspec import json
 from tests.integration.syncer.stage import CLUSTER, Stage
@@ -21,14 +23,17 @@ class Verifying:
         words = ("sunk", "verify", *where, "--json")
         self._process = stage.slurm.spawn(*AS_SLURM, *words, on=stage.syncer.name, env={"KUBECONFIG": KUBECONFIG})
         self._said: list[str] = []
+        self._reading: list[threading.Thread] = []
         self._errors: list[str] = []
         for stream, lines in ((self._process.stdout, self._said), (self._process.stderr, self._errors)):
             assert stream is not None
-            threading.Thread(target=lambda source=stream, into=lines: into.extend(source), daemon=True).start()
+            thread = threading.Thread(target=lambda source=stream, into=lines: into.extend(source), daemon=True)
+            thread.start()
+            self._reading.append(thread)
 
     async def begun(self) -> None:
         """Wait until it watches both sides."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             while not any("and the Slurm of" in line for line in self._errors):
                 assert self._process.poll() is None, self._errors
                 await asyncio.sleep(0.1)
@@ -40,7 +45,11 @@ class Verifying:
         return [json.decode(line, type=Breach) for line in said]
 
     def end(self) -> None:
-        self._process.kill()
+        # With its children, which hold the streams: nobody may close one that is still read.
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        for thread in self._reading:
+            thread.join(timeout=60)
 
 
 @asynccontextmanager

@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 MACHINES = 4
 POOL = "one"
 NAME = "gpu"
-PATIENCE = 120.0
+PATIENCE = 300.0
 LONGEST_AWAY = 4.0
 CORDONS = ("disk", "", "größer: than «3»")
 REASONS = ("alice: bad fan", "NHC: disk (verify-undrain)", "k8s: cordon: by hand", "K8s:  not  quite", "pod terminated")
@@ -310,10 +310,14 @@ class World:
         await self.stage.eventually(self.outcome.members, lambda found: len(found) == MACHINES, seconds=PATIENCE)
         for name in await self.outcome.members():
             if (await self.stage.seen(name)).drained:
-                await self.persons.lift(name, "undrain", node=self._node(name))
+                await self.persons.lift(name, "undrain", node=await self._node(name))
 
-    def _node(self, name: str) -> str:
-        return next(node for node, known in self._name_of.items() if known == name)
+    async def _node(self, name: str) -> str:
+        async def found() -> list[str]:
+            return [node for node, known in self._name_of.items() if known == name]
+
+        # What the list of slices shows may not have come by the watch yet.
+        return (await self.stage.eventually(found, bool))[0]
 
 
 @asynccontextmanager

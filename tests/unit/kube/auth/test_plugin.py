@@ -14,6 +14,7 @@ from msgspec import json
 from sunk.kube.auth import access
 from sunk.kube.auth.credentials import AccessError, Proof
 from sunk.kube.auth.plugin import Patience, Plugin, Program, Variable, life
+from sunk.model import loopclock
 
 V1 = "client.authentication.k8s.io/v1"
 
@@ -88,13 +89,14 @@ async def test_a_program_that_gives_the_same_again_does_no_better(make: Make) ->
     assert not await plugin.refused(await plugin.proof())
 
 
-async def test_credentials_are_renewed_before_they_end(make: Make) -> None:
+async def test_credentials_are_renewed_before_they_end(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     soon = (datetime.now(UTC) + timedelta(seconds=0.1)).isoformat()
-    plugin = make(printing({"token": "t", "expirationTimestamp": soon}), patience=Patience(shortest_life=0.2))
+    plugin = make(printing({"token": "t", "expirationTimestamp": soon}), patience=Patience(shortest_life=60))
     await plugin.proof()
     await plugin.proof()
     assert plugin.runs == 1, "an end in the past does not mean a run for every request"
-    await asyncio.sleep(0.25)
+    now = loopclock.now
+    monkeypatch.setattr(loopclock, "now", lambda: now() + 61)
     await plugin.proof()
     assert plugin.runs == 2
 

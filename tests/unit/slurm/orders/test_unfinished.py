@@ -86,12 +86,12 @@ class Late(Slurm):
     async def call(self, blocking: Callable[[], T], *, asked: str) -> T:
         self._thread = threading.Thread(target=blocking)
         self._thread.start()
-        self._began.wait(10)
+        self._began.wait(60)
         raise Unreachable(1800, asked=asked)
 
     def update_if(self, _change: NodeChange, _expected: Expected) -> Watched:
         self._began.set()
-        self._go.wait(10)
+        self._go.wait(60)
         return Watched((OURS, BOBS, IDLE))
 
     async def all_nodes(self) -> Table[Node]:

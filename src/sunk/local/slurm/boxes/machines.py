@@ -17,7 +17,7 @@ from sunk.local.slurm.boxes import box as boxes
 from sunk.local.slurm.boxes.box import Box
 from sunk.model.refusal import Refusal
 
-PATIENCE: Final = 30.0
+PATIENCE: Final = 90.0
 END_PATIENCE: Final = 130.0
 """Seconds in which a daemon ends that was told to: a slurmd waits up to 120 s for what its threads have begun."""
 INTERVAL: Final = 0.03
